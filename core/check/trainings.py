@@ -18,7 +18,8 @@ from core.config.choices import RecipeChoices, ScriptChoices
 from core.config.examination import examine
 from core.config.validation import is_installed, obstacle
 from core.devices.device import Device
-from core.diagnosis.failures import Cause, failure_of
+from core.diagnosis.causes import Cause
+from core.diagnosis.failures import failure_of
 from core.language import join_sentences, tr, tr_noop, tr_plural
 from core.runs import directory
 from core.runs.facts import RunState, state_info

@@ -16,7 +16,8 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from core.diagnosis.failures import EXPLAINED, LOG_BYTES, failure_of
+from core.diagnosis.causes import LOG_BYTES
+from core.diagnosis.failures import failure_of
 from core.diagnosis.program_output import last_line, unread_lines
 from core.history.summary import RunLoss, SummaryReader
 from core.language import join_sentences, tr, tr_noop
@@ -194,7 +195,7 @@ def failure_words(run: Run) -> str | None:
     failure = failure_of(run.facts, run.spec(), log_end=run.log_end(LOG_BYTES)) if run.facts.error else None
     if failure is None:
         return None
-    helps = [failure.sentence] if failure.cause in EXPLAINED else []
+    helps = [failure.sentence] if failure.is_explained else []
     place = [] if failure.place is None else [tr("It was raised in {place}.", place=failure.place)]
     return join_sentences([*helps, *place]) or None
 

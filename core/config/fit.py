@@ -8,7 +8,8 @@ from functools import lru_cache
 
 from core.config.finding import Finding, Mark, batch_cure
 from core.devices.device import TIMES, Device, Survey
-from core.diagnosis.failures import Cause, failure_of
+from core.diagnosis.causes import Cause
+from core.diagnosis.failures import failure_of
 from core.history.differences import BATCH, OTHER, WORKLOAD, Settings, rank
 from core.history.summary import SWEEP, RunSummary, present_facts, setting_values
 from core.language import tr, tr_noop

@@ -14,7 +14,7 @@ from core.catalog.strategies import LAUNCH_MODES, STRATEGIES, Strategy, find_str
 from core.config import builds
 from core.config.finding import Finding, ProblemKind, batch_cure, cpu_cures, findings_of, python_cure
 from core.devices.device import Device, split_name
-from core.diagnosis.failures import BLOCKING
+from core.diagnosis.causes import BLOCKING
 from core.language import tr, tr_noop, tr_plural
 from core.launchers import loopback
 from core.schema.setting import RECIPE, Setting, settings_of

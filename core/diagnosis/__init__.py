@@ -3,7 +3,8 @@
 - `timeline`: what happened in a run, one line a thing, and the numbers of each epoch
 - `start_phases`: what a run does before its first step: at the moment, and afterwards
 - `evidence`: what a failed run recorded, taken apart
-- `failures`: the cause of a failure, found in it by a table
+- `causes`: the table of causes: how each is recognised and told
+- `failures`: why a run failed, in words
 - `device_argument`: the number of a GPU among the arguments of a program
 - `program_output`: the exception in what a Python program printed; lines with numbers that gave no measurement
 - `terminal`: what a terminal would show of what a program printed

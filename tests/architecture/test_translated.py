@@ -23,7 +23,7 @@ EXEMPT = {
     "core/catalog/frameworks.py": dict.fromkeys(
         ("import sys; ", "import torch; ", "import importlib.metadata"), PROGRAM
     ),
-    "core/diagnosis/failures.py": {"Root Cause (first": WORDS_OF_A_PROGRAM},
+    "core/diagnosis/causes.py": {"Root Cause (first": WORDS_OF_A_PROGRAM},
     "core/check/gpu_probe.py": {"Last error:": WORDS_OF_A_PROGRAM},
     "core/catalog/recipes.py": {"# A": PROGRAM, "# They are": PROGRAM},
     "core/cli/commands/desktop.py": {"[Desktop Entry]": PROGRAM, "GenericName=": PROGRAM, "Comment=": PROGRAM},

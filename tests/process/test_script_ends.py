@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from core.cli.output import failure_words
-from core.diagnosis.failures import Cause, failure_of, short_cause
+from core.diagnosis.causes import Cause
+from core.diagnosis.failures import failure_of, short_cause
 from core.history.index import directories
 from core.queue import control
 from core.queue.request import QueueRequest

@@ -11,8 +11,9 @@ from typing import NamedTuple
 
 import pytest
 
+from core.diagnosis.causes import Cause
 from core.diagnosis.device_argument import device_argument
-from core.diagnosis.failures import Cause, failure_of
+from core.diagnosis.failures import failure_of
 from core.runs.facts import RunFacts, RunState
 from core.schema.events import Tail
 from core.schema.paths import EVENTS, LOG_FILE, RESERVE

@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from core.config.validation import smaller_batch
+from core.diagnosis.causes import Cause
 from core.diagnosis.evidence import KERNEL_KILLED
-from core.diagnosis.failures import Cause, Failure, failure_of, short_cause
+from core.diagnosis.failures import Failure, failure_of, short_cause
 from core.runs.facts import RunFacts, RunState
 from core.schema.event_kinds import Checkpoint, Release, Verdict
 from core.schema.settings import Script

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Self
 
 from core.devices.device import devices_here
-from core.diagnosis.failures import LOG_BYTES
+from core.diagnosis.causes import LOG_BYTES
 from core.doctor.examination import Diagnosis, examine
 from core.language import tr
 from core.runs.facts import state_info

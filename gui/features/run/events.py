@@ -11,8 +11,9 @@ from PySide6.QtGui import QAction, QGuiApplication, QKeySequence, QPainter, QPai
 from PySide6.QtWidgets import QFrame, QListView, QPushButton, QStyledItemDelegate, QStyleOptionViewItem, QWidget
 
 from core.config.validation import smaller_batch, with_blocking
+from core.diagnosis.causes import Cause
 from core.diagnosis.evidence import Place
-from core.diagnosis.failures import Cause, failure_of
+from core.diagnosis.failures import failure_of
 from core.diagnosis.timeline import MAX_ENTRIES, Timeline, TimelineEntry
 from core.language import tr, tr_noop
 from core.runs.facts import RunFacts
