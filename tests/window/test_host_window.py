@@ -64,7 +64,8 @@ def open_window(
     opened: list[Driver] = []
 
     def open_one() -> Driver:
-        command = f"env TRAINYARD_PYTHON_PYTORCH={fake_python} {TRAINYARD} --runs {there}"
+        line = os.environ["TRAINYARD_QUEUE_DIR"]  # the runs that a test starts itself are in the host's queue, too
+        command = f"env TRAINYARD_PYTHON_PYTORCH={fake_python} TRAINYARD_QUEUE_DIR={line} {TRAINYARD} --runs {there}"
         mirror = Mirror(Host(name="one", address="one", command=command))
         mirror.start()
         opened.append(Driver(qtbot, there.with_name("here"), HostMachine(mirror)))
@@ -161,10 +162,10 @@ def test_several_values_are_queued_on_the_host_and_are_one_row(open_window, own,
     specs = sorted((each.run.spec() for each in queued), key=lambda spec: spec.training.learning_rate)
     assert [each.training.learning_rate for each in specs] == [0.01, 0.1]
     assert specs[0].sweep == specs[1].sweep != ""
-    assert [each.poll().state for each in queued] == [RunState.QUEUED] * 2
     for each in queued:
+        each.until(RunState.QUEUED)
         cancel(each.run.dir)
-        assert each.until_over().state is RunState.STOPPED
+        assert each.until_over().states == [RunState.QUEUED, RunState.STOPPED]
 
 
 @pytest.mark.slow
