@@ -65,6 +65,7 @@ CHECKS: tuple[Check, ...] = (
           tr_noop("the curve of a training without a pause")),
     Check("kills", FULL, tr_noop("killed processes"), trainings.kills,
           tr_noop("nothing is left, and the memory comes back")),
+    Check("hang", FULL, tr_noop("a worker that hangs"), trainings.hang, tr_noop("it is named, with its line")),
     Check("memory", FULL, tr_noop("too little memory"), trainings.memory, tr_noop("the failure says so")),
     Check("watching", FULL, tr_noop("cost of watching"), trainings.watching,
           tr("at least {share:g} of the speed by hand", share=trainings.WATCHED)),

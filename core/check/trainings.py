@@ -1,4 +1,4 @@
-"""The checks that train: every strategy, pause, kills, too little memory, and what watching costs."""
+"""The checks that train: every strategy, pause, kills, a hang, too little memory, and what watching costs."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from core.config.validation import is_installed, obstacle
 from core.devices.device import Device
 from core.diagnosis.causes import Cause
 from core.diagnosis.failures import failure_of
+from core.doctor import examination as doctor
 from core.language import join_sentences, tr, tr_noop, tr_plural
 from core.runs import directory
 from core.runs.facts import RunState, state_info
@@ -30,6 +31,27 @@ from core.system import processes
 from core.text import join_names, join_phrases
 
 RECIPE, EPOCHS, SEED = "digits_mlp", 2, 11
+HANGING = """
+import time, torch
+
+def model():
+    return torch.nn.Linear(4, 2)
+
+def train_data():
+    return torch.ones(1024, 4), torch.zeros(1024, dtype=torch.long)
+
+class Loss(torch.nn.CrossEntropyLoss):
+    calls = 0
+
+    def forward(self, output, target):
+        self.calls += 1
+        while self.calls > 5 and torch.distributed.get_rank() == 1:
+            time.sleep(1)
+        return super().forward(output, target)
+
+loss = Loss
+"""
+"""A recipe of which worker 1 takes part in no collective after five steps, while the other one waits for it."""
 RUN_S, POLL_S = 300.0, 0.05
 """Seconds for one training, and between two looks at it."""
 SAME = 1e-3
@@ -148,6 +170,27 @@ def kills(scope: Scope) -> str:
     return tr("everything gone after SIGKILL: {words}", words=join_phrases(words))
 
 
+def hang(scope: Scope) -> str:
+    """Let a worker wait for ever, and ask which of them holds the others up."""
+    _may_train(scope, "pytorch")
+    if len(scope.devices) < 2:
+        raise NotApplicable(tr("workers wait for each other on two devices or more"))
+    recipe = scope.folder / "hanging.py"
+    recipe.write_text(HANGING, encoding="utf-8")
+    spec = _recipe(scope, "pytorch", "ddp", scope.devices[:2], epochs=1000, recipe=str(recipe))
+    training = _train(scope, spec, lambda run: run.facts.step > 0)
+    try:
+        diagnosis, _ = doctor.examine(training.run)
+    except ValueError:
+        raise Problem(training.problem, tr(REPORT), scope.devices) from None
+    for request in ("stop", "force"):
+        training.run.request(request)
+    training.follow()
+    if diagnosis.blamed != (1,):
+        raise Problem(diagnosis.sentence, tr(REPORT), scope.devices)
+    return diagnosis.sentence
+
+
 def memory(scope: Scope) -> str:
     gpus = [gpu for gpu in scope.gpus_to_use if not gpu.shared_memory and gpu.memory_total_bytes]
     if not gpus:
@@ -199,10 +242,11 @@ def _may_train(scope: Scope, name: str) -> None:
     scope.refuse_if_busy()
 
 
-def _recipe(scope: Scope, name: str, strategy: str, devices: Sequence[Device], epochs: int = EPOCHS) -> RunSpec:
+def _recipe(scope: Scope, name: str, strategy: str, devices: Sequence[Device], *, epochs: int = EPOCHS,
+            recipe: str = RECIPE) -> RunSpec:
     """Return the spec of a training. Raises as `_spec`."""
     training = {"epochs": epochs, "batch_size": 64, "seed": SEED}
-    return _spec(scope, devices, partial(RecipeChoices, recipe=RECIPE, framework=name, strategy=strategy,
+    return _spec(scope, devices, partial(RecipeChoices, recipe=recipe, framework=name, strategy=strategy,
                                          training=training, name=f"check {strategy}"))
 
 

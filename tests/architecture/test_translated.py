@@ -24,6 +24,7 @@ EXEMPT = {
         ("import sys; ", "import torch; ", "import importlib.metadata"), PROGRAM
     ),
     "core/diagnosis/causes.py": {"Root Cause (first": WORDS_OF_A_PROGRAM},
+    "core/check/trainings.py": {"\nimport time, torch\n": PROGRAM},
     "core/check/gpu_probe.py": {"Last error:": WORDS_OF_A_PROGRAM},
     "core/catalog/recipes.py": {"# A": PROGRAM, "# They are": PROGRAM},
     "core/cli/commands/desktop.py": {"[Desktop Entry]": PROGRAM, "GenericName=": PROGRAM, "Comment=": PROGRAM},

@@ -70,21 +70,22 @@ def test_end_of_the_input_ends_the_program_and_what_it_has_forked_and_shared(for
 
 
 @pytest.mark.slow
-def test_check_trains_pauses_kills_and_sums_on_cpu_devices_and_leaves_nothing(tmp_path, monkeypatch) -> None:
+def test_check_trains_pauses_kills_hangs_and_sums_on_cpu_devices_and_leaves_nothing(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     with Sampler(only=["cpu:0", "cpu:1"]) as sampler:
         survey = sampler.survey(PATIENCE_S)
-    rows = ("train-pytorch", "pause", "kills", "p2p-values", "numbers", "memory")
+    rows = ("train-pytorch", "pause", "kills", "hang", "p2p-values", "numbers", "memory")
     with scope_of(survey, ["cpu:0", "cpu:1"], computes=True) as scope:
         results = {each.check.id: each for each in run([ROWS[each] for each in rows], scope)}
         assert list(tmp_path.glob(RUNS))
     assert not list(tmp_path.glob(RUNS))
-    for name in ("train-pytorch", "pause", "kills", "p2p-values"):
+    for name in ("train-pytorch", "pause", "kills", "hang", "p2p-values"):
         assert results[name].state is State.PASS, results[name]
     assert results["train-pytorch"].value == (
         "trained: single, ddp, fsdp, pipeline and placement; Strategy data_parallel runs on NVIDIA GPUs only."
     )
     assert [results[name].state for name in ("numbers", "memory")] == 2 * [State.NOT_APPLICABLE]
+    assert "Worker 1: in Python code at hanging.py, line 16, in forward" in results["hang"].value, results["hang"]
     last, whole = results["pause"].value.partition("last loss ")[2].split(", without a pause ")
     assert float(last) == float(whole)
 

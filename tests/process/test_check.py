@@ -394,6 +394,8 @@ TRAIN = [
      "1 process of a run was left 0.5 s after SIGKILL to its supervisor", "trainyard sweep"),
     ("kills", None, [LIVES | {"held": True}], PROBLEM, HELD, "trainyard devices"),
     ("kills", None, [FAILED], COULD_NOT, "the training had ended before: It could not go on.", ""),
+    ("hang", None, [LIVES], PROBLEM, "Worker 0: not examined", "Report this check."),
+    ("hang", None, [FAILED], PROBLEM, "It could not go on.", "Report this check."),
     ("memory", ONE, [NO_MEMORY], PASS, "out of memory", ""),
     ("memory", ONE, [FAILED], PROBLEM, "the failure is called “", "Report this check."),
     ("memory", ONE, [{}], NOT_APPLICABLE, "the driver lends GPUs memory of the host", ""),
@@ -411,6 +413,7 @@ def trainings(torch, monkeypatch):
     torch({"steps": {"says": {"seconds": 1.0}}})
     for name, value in (("RUN_S", PATIENCE_S), ("GONE_S", 0.5), ("ROUNDS", 1)):
         monkeypatch.setattr(f"core.check.trainings.{name}", value)
+    monkeypatch.setattr("core.doctor.examination.INTERVAL_S", 0.1)
     with contextlib.ExitStack() as stack:
 
         def act(acts) -> ActedTrainings:
@@ -437,9 +440,10 @@ def test_trainings(tree, trainings, name, settings, acts, state, seen, remedy, r
 
 def test_nothing_trains_without_the_framework_or_beside_a_run(tree, trainings, monkeypatch) -> None:
     trainings([])
-    rows = ("train-pytorch", "pause", "kills", "watching")
+    rows = ("train-pytorch", "pause", "kills", "hang", "watching")
     results = look(tree, *rows, devices=CPUS, look_for_users=lambda: "CPU 0 is used")
     assert {(each.state, each.value) for each in results} == {(State.COULD_NOT, "left out, since CPU 0 is used")}
+    assert look(tree, "hang", devices=CPUS[:1])[0].state is State.NOT_APPLICABLE
     monkeypatch.setenv("TRAINYARD_PYTHON_PYTORCH", "/nowhere/python")
     found = {(each.state, each.value) for each in look(tree, *rows, devices=CPUS)}
     assert found == {(State.NOT_APPLICABLE, "PyTorch is not installed")}
