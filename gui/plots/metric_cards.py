@@ -181,9 +181,9 @@ class MetricCards(QWidget):
         drawn, former, self._former = run_series.drawn, self._former, big.controls.metric_name
         curved = {own_name(name, drawn).removeprefix(VALIDATION) for name, each in drawn.items() if len(each) > 1}
         found = [name for name in families(run_series) if name in curved - {self._former}] if big.is_filled() else []
-        # The former big metric takes the place of the new one, and a new card comes last, not below the mouse.
+        # Below the mouse, the former big metric takes the place of the new one, and no new card comes.
         kept = [name for name in (former if name == self._former else name for name in self.names) if name in found]
-        self.names = kept if kept and self._area.underMouse() else [*dict.fromkeys([*kept, *found])][:MOST]
+        self.names = kept if kept and self._area.underMouse() else found[:MOST]
         rows = max((self.height() + GAP_PX) // (scaled(LEAST_PX) + GAP_PX), 1)
         most = max(self.width() - scaled(PLOT_PX), 0) // scaled(CARD_PX)
         self._lay_out(min(most, -(-len(self.names) // rows)), len(self.names))

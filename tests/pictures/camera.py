@@ -125,9 +125,10 @@ def _draw(app: QApplication, window: MainWindow) -> None:
     window.setUpdatesEnabled(True)
     window.controllers.devices.show()
     window.controllers.start.take_readings()
-    for plot in window.panels.plots.plots.values():
+    seen = [plot for plot in window.panels.plots.plots.values() if plot.isVisible()]
+    for plot in seen:
         plot.invalidate()  # the plots of a live run take in new readings only every few seconds
-    for plot in window.panels.plots.plots.values():
+    for plot in seen:
         plot.redraw()
     window.panels.plots.cards._drawn = ()  # likewise
     window.panels.plots.cards.redraw()

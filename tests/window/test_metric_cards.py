@@ -121,7 +121,7 @@ def test_single_values_have_no_card_and_long_names_are_cut(area, qtbot) -> None:
     assert seen(area)[0]._title.toolTip() == long[0].replace("_", " ").upper()
 
 
-def test_new_metric_comes_last_and_not_while_the_mouse_is_over_the_cards(area, run_series, qtbot) -> None:
+def test_new_metric_comes_before_the_rates_and_not_while_the_mouse_is_over_the_cards(area, run_series, qtbot) -> None:
     settle(area, qtbot)
     area.cards._area.setAttribute(Qt.WidgetAttribute.WA_UnderMouse)
     run_series.fold([{**STRETCH, "t": START + 49, "first": STEPS + 1, "values": {"bleu": [1.0, 2.0]}}])
@@ -129,7 +129,7 @@ def test_new_metric_comes_last_and_not_while_the_mouse_is_over_the_cards(area, r
     assert area.cards.names == ["accuracy", "samples/s"]
     area.cards._area.setAttribute(Qt.WidgetAttribute.WA_UnderMouse, False)
     settle(area, qtbot)
-    assert area.cards.names == ["accuracy", "samples/s", "bleu"]
+    assert area.cards.names == ["accuracy", "bleu", "samples/s"]
     run_series.fold(resume_events(0)[:4])
     settle(area, qtbot)
     assert not seen(area), "nothing has a curve any more"
