@@ -63,6 +63,7 @@ def collect(run_dir: Path, spec: RunSpec, *, ready_fd: int, stop_fd: int) -> int
     try:
         while not select.select([stop_fd], [], [], INTERVAL_S)[0]:
             collector.read()
+        collector.read()
         while collector.has_more:
             collector.read()  # the process may be killed before all is read: what was read is recorded by then
         collector.read(last=True)
