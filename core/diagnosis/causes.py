@@ -11,7 +11,7 @@ from typing import NamedTuple
 from core.diagnosis.device_argument import device_argument
 from core.diagnosis.evidence import KERNEL_KILLED, FailureEvidence, place_of
 from core.diagnosis.program_output import first_sentence
-from core.language import join_sentences, tr, tr_noop, tr_plural
+from core.language import Message, join_sentences, tr, tr_noop, tr_plural
 from core.runs.facts import RunState
 from core.text import BYTES_PER_GB, join_names
 
@@ -45,7 +45,6 @@ class Cause(Enum):
     ACCESS = "illegal access"
     """A kernel that used memory or an index that it must not."""
     WAITED = "waited in vain"
-    """A cascade: this worker only reports that another one did not come, whose error is the cause if it has one."""
     PORT = "port in use"
     DISK = "disk"
     NOT_FINITE = "not finite"
@@ -83,10 +82,6 @@ ACCESS = (*ASSERTS, r"an illegal memory access was encountered", r"CUDA_ERROR_IL
 ASSERTION = r"Assertion `?(.{1,160}?)`? failed"
 PORT_IN_USE = (r"EADDRINUSE", r"[Aa]ddress already in use")
 PORT = r"(?:[\]*0-9a-z]:|\bport:? |tcp://\S+:)(\d{2,5})\b"
-WAITED = (r"Watchdog caught collective operation timeout", r"watchdog got stuck for \d+ seconds",
-          r"NCCL operations have failed or timed out",
-          r"NCCL communicator was aborted", r"Timed out waiting \d+ms for", r"Connection closed by peer \[",
-          r"remote process exited or there was a network error", r"Application timeout caused pair closure")
 LATE = re.compile(r"\[Rank (?P<rank>\d+)\] Watchdog caught collective operation timeout: (?P<work>[^\n]*)")
 """What each rank prints that has waited too long for a collective of NCCL, which `WAITED_FOR` takes apart."""
 WAITED_FOR = {"number": r"SeqNum=(\d+)", "operation": r"OpType=_?(\w+?)(?:_BASE)?\b", "limit": r"Timeout\(ms\)=(\d+)"}
@@ -97,6 +92,8 @@ GPU_ERRORS = (r"CUDA error\b(?!: (?:device-side assert|no kernel image))", r"CUD
 
 An assertion inside a kernel, such as an index out of range, and a wrong build of a framework are not the GPU's.
 """
+PROGRAM_XIDS = frozenset({"13", "31", "43", "45"})
+"""The Xid errors with which a driver reports, and cleans up after, what a program did. Source: NVIDIA's catalogue."""
 NO_DEVICE = (r"invalid device ordinal", r"device >= 0 && device < num_gpus", r"cudaErrorInvalidDevice",
              r"(?:Assertion|Runtime|Value)Error: [Ii]nvalid device (?:id|ID)\b")
 LOCAL_RANK_ARGUMENT = r"error: (?:unrecognized arguments|the following arguments are required): .*--(local[-_]rank)\b"
@@ -122,6 +119,16 @@ BLOCKING = "CUDA_LAUNCH_BLOCKING"
 """A variable with which CUDA waits for each kernel, so that an error has the line of its launch."""
 
 
+class Role(Enum):
+    """What a cause says about others."""
+
+    ROOT = "root"
+    CASCADE = "cascade"
+    """A worker only reports that another one did not come: a root, of that one or in the same log, wins over it."""
+    CONFIRMATION = "confirmation"
+    """It is no cause of its own here, and adds its sentence to that of the cause that it confirms."""
+
+
 class Row(NamedTuple):
     """One cause: how it is recognised, and how it is told."""
 
@@ -133,6 +140,8 @@ class Row(NamedTuple):
     """The cause in a few words, for a list."""
     is_explained: bool = False
     """Whether the sentence says what helps, and the exception does not."""
+    role: Role = Role.ROOT
+    confirms: Cause | None = None
 
 
 def _device_memory(evidence: FailureEvidence) -> tuple[str, str]:
@@ -301,6 +310,13 @@ def _fault(evidence: FailureEvidence) -> tuple[str, str]:
     return tr("Something is wrong with {where}", where=where), join_sentences(faults.values())
 
 
+def _has_program_fault(evidence: FailureEvidence) -> bool:
+    """Return whether the driver has reported errors, and only such as a program causes."""
+    told = " ".join(Message.read(each).english for each in evidence.facts.faults.values())
+    found = re.findall(r"\(Xid (\d+)\)", told)
+    return bool(found) and PROGRAM_XIDS.issuperset(found)
+
+
 def _fabric(_: FailureEvidence) -> tuple[str, str]:
     return tr("The connection between the GPUs is not set up"), tr(
         "CUDA says that the system is not ready (error 802). Servers with NVSwitch need NVIDIA's fabric manager in the "
@@ -418,8 +434,11 @@ ROWS = (
         short=tr_noop("needs TensorFlow 1"), is_explained=True),
     Row(Cause.MISSING_MODULE, lambda each: each.kind in IMPORT_ERRORS and each.has(NO_MODULE), _missing_module,
         short=tr_noop("module {module} is missing")),
-    Row(Cause.FAULT, lambda each: bool(each.facts.faults) and each.has(*GPU_ERRORS), _fault,
-        short=tr_noop("faulty GPU")),
+    Row(Cause.FAULT, _has_program_fault, lambda each: ("", join_sentences(
+        [tr("The driver reports it, too:"), *each.facts.faults.values()])),
+        role=Role.CONFIRMATION, confirms=Cause.ACCESS),
+    Row(Cause.FAULT, lambda each: bool(each.facts.faults) and each.told(*GPU_ERRORS) and not (
+        each.told(*ACCESS) and _has_program_fault(each)), _fault, short=tr_noop("faulty GPU")),
     Row(Cause.FABRIC, lambda each: each.told(*NO_FABRIC), _fabric, short=tr_noop("fabric manager"), is_explained=True),
     Row(Cause.MISMATCH, lambda each: each.told(*MISMATCHED), _mismatch,
         short=tr_noop("driver does not fit"), is_explained=True),
@@ -427,7 +446,8 @@ ROWS = (
         short=tr_noop("not built for this GPU"), is_explained=True),
     Row(Cause.ACCESS, lambda each: each.told(*ACCESS), _access, short=tr_noop("illegal access"), is_explained=True),
     Row(Cause.PORT, lambda each: each.has(*PORT_IN_USE), _port, short=tr_noop("port in use"), is_explained=True),
-    Row(Cause.WAITED, lambda each: each.told(*WAITED), _waited, short=tr_noop("waited in vain"), is_explained=True),
+    Row(Cause.WAITED, lambda each: each.is_cascade, _waited, short=tr_noop("waited in vain"), is_explained=True,
+        role=Role.CASCADE),
     Row(Cause.CUDA, lambda each: each.has(*NO_CUDA),
         lambda each: (tr("The GPUs cannot be used by CUDA"), tr(each.message or each.error)),
         short=tr_noop("no CUDA")),
@@ -457,4 +477,5 @@ def _is_on_host(evidence: FailureEvidence) -> bool:
 
 def row_of(evidence: FailureEvidence) -> Row:
     """Return the row of the most certain cause."""
-    return next(row for row in ROWS if row.applies(evidence))
+    roles = {Role.ROOT} if evidence.others else {Role.ROOT, Role.CASCADE}
+    return next(row for row in ROWS if row.role in roles and row.applies(evidence))

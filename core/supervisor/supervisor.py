@@ -322,9 +322,9 @@ class Supervisor:
         for text in filter(None, (*(each.settle() for each in self._companions), self._job.settle())):
             self._events.write(kinds.Notice(text=text))
         self._look_for_nan([event for each in self._companions for event in each.read()])  # in the last output
-        culprit = self._workers.culprit()
-        if culprit is not None and not (stopped and culprit.ended_by_shutdown):
-            sentence, trace = self._job.failure(culprit)
+        found = self._job.cause(self._workers.culprits(), self._facts)
+        if found is not None and not (stopped and found[0].ended_by_shutdown):
+            culprit, sentence, trace = found
             killed = culprit.exit_code == -signal.SIGKILL and self._oom_kills is not None
             if killed and (oom_kills() or 0) > (self._oom_kills or 0):
                 sentence = join_sentences([sentence, tr(KERNEL_KILLED)])

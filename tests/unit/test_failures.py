@@ -1,14 +1,18 @@
 """Failures in words: each cause is recognised from what a run recorded, with its device, its place and its lines."""
 
 from dataclasses import replace
+from operator import attrgetter
 from typing import Any
 
 import pytest
 
 from core.config.validation import smaller_batch
+from core.devices.device import Device
+from core.devices.nvidia.health import xid_problem
 from core.diagnosis.causes import Cause
-from core.diagnosis.evidence import KERNEL_KILLED
+from core.diagnosis.evidence import FAILED_FIRST, KERNEL_KILLED
 from core.diagnosis.failures import Failure, failure_of, short_cause
+from core.language import join_sentences, tr
 from core.runs.facts import RunFacts, RunState
 from core.schema.event_kinds import Checkpoint, Release, Verdict
 from core.schema.settings import Script
@@ -186,6 +190,25 @@ def test_causes_of_gpus_and_their_connections(error: str, log_end: str, cause: C
         assert failed(error, log_end=log_end, devices=four, starts=2).cause is Cause.SIGNAL, "of the time before"
 
 
+@pytest.mark.parametrize(
+    ("numbers", "error", "cause", "begins"),
+    [
+        ((31, 45), "CUDA error: an illegal memory access was encountered.", Cause.ACCESS, "Most often an index or"),
+        ((79, 31), "CUDA error: an illegal memory access was encountered.", Cause.FAULT, "GPU 5 does not answer on"),
+        ((31,), "CUDA error: unspecified launch failure.", Cause.FAULT, "A program used memory of GPU 5 that is not"),
+        ((31,), "ValueError: shapes do not fit.", Cause.CODE, "shapes do not fit."),
+    ],
+)
+def test_error_that_a_program_causes_confirms_an_illegal_access(numbers, error, cause, begins) -> None:
+    gpu = Device(id="GPU-aa", kind="nvidia", label="GPU 5", name="H100")
+    told = join_sentences(part for each in numbers for part in attrgetter("sentence", "remedy")(xid_problem(each, gpu)))
+    failure = failed(f"Worker 0 on GPU-aa: RuntimeError: {error}".replace("RuntimeError: V", "V"),
+                     faults={"GPU-aa": told})
+    assert (failure.cause, failure.sentence[: len(begins)]) == (cause, begins)
+    confirmed = "The driver reports it, too: A program used memory of GPU 5 that is not its own (Xid 31)."
+    assert (confirmed in failure.sentence) is (cause is Cause.ACCESS), failure.sentence
+
+
 def test_full_device_says_how_full_it_was() -> None:
     release = Release(
         device_id="GPU-aa", verdict=Verdict.RELEASED, before_bytes=0, peak_bytes=int(23.6 * GB), after_bytes=0,
@@ -228,6 +251,17 @@ def test_rank_that_failed_is_named() -> None:
     assert failed("train.py (Worker 2 on GPU-bb) ended with exit code 1.").rank == 2
     assert failed("Worker 3 on GPU-bb: ValueError: no.").rank == 3
     assert failed("The run failed.").rank == 0
+
+
+def test_root_from_which_others_failed_says_so_once_and_is_no_cascade() -> None:
+    first = tr(FAILED_FIRST, rank=2)
+    error = join_sentences(["Worker 2 on GPU-bb: OutOfMemoryError: CUDA out of memory.", first])
+    view = failure_view(RunFacts(state=RunState.FAILED, error=error, devices=GPU), script(), log_end="", labels={})
+    assert view is not None
+    assert (view.title, view.rank) == ("GPU 6 ran out of memory", 2)
+    assert view.sentence == "Try a smaller batch. Worker 2 failed first, and the others because of it."
+    failure = failed(join_sentences([ABORTED, first]), log_end=LATE.format(0, 7, "ALLREDUCE"))
+    assert (failure.cause, failure.others) == (Cause.SIGNAL, first)
 
 
 def test_lost_run_says_what_resuming_would_do() -> None:
