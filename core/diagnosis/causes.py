@@ -48,6 +48,8 @@ class Cause(Enum):
     PORT = "port in use"
     DISK = "disk"
     NOT_FINITE = "not finite"
+    LIMIT = "memory limit"
+    """The kernel ended a process because of the limit of a control group, such as that of a container."""
     KILLED = "killed"
     SIGNAL = "signal"
     LOST = "lost"
@@ -66,6 +68,8 @@ NODE_MEMORY = r"node running low on memory"
 """What Ray says of the memory of the machine."""
 NO_HOST_MEMORY = (r"can't allocate memory", r"\bMemoryError\b", r"Cannot allocate memory", r"std::bad_alloc")
 NO_DISK = (r"No space left on device", r"[Dd]isk\b.* (?:is|was) full", r"Disk quota exceeded")
+LIMIT = r"The kernel ended a process meanwhile because of a memory limit: (.+ \(.+?\))\."
+"""As `GROUP_KILLED` says it."""
 STOPS_ON_NAN = r"as its setting “Stop on NaN” says\."
 IMPORT_ERRORS = frozenset({"ModuleNotFoundError", "ImportError"})
 NO_CUDA = (r"CUDA driver's library cannot be used", r"CUDA driver (would|cannot|did|has)", r"asks the CUDA driver",
@@ -254,23 +258,24 @@ def _not_finite(evidence: FailureEvidence) -> tuple[str, str]:
 def _killed(evidence: FailureEvidence) -> tuple[str, str]:
     on = tr(" on {where}", where=evidence.where) if evidence.where else ""
     if evidence.has(KERNEL_KILLED):
-        return (
-            tr("The machine ran out of memory{step}", step=evidence.step),
-            tr(
-                "The kernel ended the training process{on} to free memory. Try a smaller batch or fewer "
-                "data-loader workers, or end other programs. Its log names what it ended: "
-                "journalctl -k | grep -i 'killed process'",
-                on=on,
-            ),
+        return tr("The machine ran out of memory{step}", step=evidence.step), tr(
+            "The kernel ended the training process{on} to free memory. Try a smaller batch or fewer "
+            "data-loader workers, or end other programs. Its log names what it ended: "
+            "journalctl -k | grep -i 'killed process'", on=on,
         )
-    return (
-        tr("A process was killed from outside{step}", step=evidence.step),
-        tr(
-            "The training process{on} was ended by SIGKILL, which this run did not send. Most often the system "
-            "does this when the machine runs out of memory. Its log says so: "
-            "journalctl -k | grep -i 'killed process'",
-            on=on,
-        ),
+    return tr("A process was killed from outside{step}", step=evidence.step), tr(
+        "The training process{on} was ended by SIGKILL, which this run did not send. Most often the system "
+        "does this when the machine runs out of memory. Its log says so: "
+        "journalctl -k | grep -i 'killed process'", on=on,
+    )
+
+
+def _limit(evidence: FailureEvidence) -> tuple[str, str]:
+    size, _, file = evidence.found(LIMIT).rstrip(")").partition(" (")
+    return tr("The run reached its memory limit of {size}{step}", size=size, step=evidence.step), tr(
+        "The kernel ended a process of the run, since its control group may use no more main memory ({file}). Raise "
+        "that limit (docker run --memory, MemoryMax of systemd, --mem of Slurm), or try a smaller batch or fewer "
+        "data-loader workers.", file=file,
     )
 
 
@@ -422,6 +427,7 @@ ROWS = (
     )),
     Row(Cause.FRAMEWORK, lambda each: each.kind == "FrameworkError",
         lambda each: (tr("The framework could not be loaded"), tr(each.message))),
+    Row(Cause.LIMIT, lambda each: each.has(LIMIT), _limit, short=tr_noop("memory limit"), is_explained=True),
     Row(Cause.DEVICE_MEMORY, lambda each: each.has(*NO_MEMORY) and not _is_on_host(each), _device_memory,
         short=tr_noop("out of memory")),
     Row(Cause.HOST_MEMORY, lambda each: each.has(*NO_HOST_MEMORY) or each.has(*NO_MEMORY), _host_memory,

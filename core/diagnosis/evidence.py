@@ -18,6 +18,8 @@ OF_WORKER = tr_noop("{phrase}:")
 KERNEL_KILLED = tr_noop("The kernel ended a process for lack of memory meanwhile.")
 """What a supervisor adds to the error of a worker that was killed, if the kernel counts such an end."""
 
+GROUP_KILLED = tr_noop("The kernel ended a process meanwhile because of a memory limit: {size} ({file}).")
+"""As `KERNEL_KILLED`, if the limit of a control group was the reason."""
 FAILED_FIRST = tr_noop("Worker {rank} failed first, and the others because of it.")
 """What a supervisor adds to the error of a root from which others failed."""
 

@@ -10,7 +10,7 @@ from core.config.validation import smaller_batch
 from core.devices.device import Device
 from core.devices.nvidia.health import xid_problem
 from core.diagnosis.causes import Cause
-from core.diagnosis.evidence import FAILED_FIRST, KERNEL_KILLED
+from core.diagnosis.evidence import FAILED_FIRST, GROUP_KILLED, KERNEL_KILLED
 from core.diagnosis.failures import Failure, failure_of, short_cause
 from core.language import join_sentences, tr
 from core.runs.facts import RunFacts, RunState
@@ -118,6 +118,7 @@ def test_faulty_gpu_explains_what_a_gpu_can_cause(error: str, cause: Cause) -> N
         assert failed(error).cause is not Cause.FAULT, "without a word of the driver it may be the program"
 
 
+MEMORY = "OutOfMemoryError: CUDA out of memory."
 LATE = (
     "[rank{0}]:[E321 02:07:08.408271257 ProcessGroupNCCL.cpp:607] [Rank {0}] Watchdog caught collective operation "
     "timeout: WorkNCCL(SeqNum={1}, OpType={2}, NumelIn=9, NumelOut=9, Timeout(ms)=600000) ran for 600060 milliseconds "
@@ -287,7 +288,8 @@ def test_half_batch_is_divided_evenly_over_the_devices_and_offered_only_where_me
     smaller, words = smaller_batch(spec) or (spec, "")
     assert (smaller.training.batch_size, words) == (24, "batch 24")
     assert smaller_batch(replace(spec, training=replace(spec.training, batch_size=2))) is None
-    for error, words in (("OutOfMemoryError: CUDA out of memory.", "batch 24"), ("ValueError: no.", "")):
+    limit = f"The worker ended. {tr(GROUP_KILLED, size='1.5 GB', file='/sys/fs/cgroup/memory.max')}"
+    for error, words in ((MEMORY, "batch 24"), ("ValueError: no.", ""), (limit, "batch 24")):
         facts = RunFacts(state=RunState.FAILED, error=f"Worker 0 on GPU-aa: {error}", devices=GPU)
         view = failure_view(facts, spec, log_end="", labels={"GPU-aa": "GPU 0"})
         assert view is not None
@@ -334,6 +336,7 @@ def test_half_batch_of_a_script_is_the_value_of_its_option(given: tuple[str, ...
         ("Worker 0 on cpu:0 was ended by SIGKILL, which this run did not send.", "killed from outside"),
         ("Worker 0 on cpu:0: ValueError: The queue is full.", ""),
         ("The disk of /runs is full.", "disk full"),
+        (str(tr(GROUP_KILLED, size="1.5 GB", file="/sys/fs/cgroup/memory.max")), "memory limit"),
         ("", ""),
     ],
 )

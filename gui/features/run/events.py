@@ -352,7 +352,7 @@ def failure_view(
 
 
 CHANGES = {
-    Cause.DEVICE_MEMORY: smaller_batch, Cause.HOST_MEMORY: smaller_batch, Cause.ACCESS: with_blocking,
+    **dict.fromkeys((Cause.DEVICE_MEMORY, Cause.HOST_MEMORY, Cause.LIMIT), smaller_batch), Cause.ACCESS: with_blocking,
 }
 """By cause, the change of the settings that is offered."""
 
