@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 
-from core.diagnosis.program_output import CASCADES, OF_LAUNCHER, exception_lines, raised_in
+from core.diagnosis.program_output import CASCADES, NCCL_ENDS, OF_LAUNCHER, exception_lines, raised_in
 from core.language import Message, join_sentences, tr, tr_noop
 from core.runs.facts import RunFacts
 from core.schema.spec import RunSpec
@@ -82,7 +82,7 @@ class FailureEvidence:
         What a library prints does not count beside an exception, unless that is the launcher's.
         """
         is_silent = not self.kind or OF_LAUNCHER.match(self.kind) is not None
-        return self.has(*CASCADES) or (is_silent and self.told(*CASCADES))
+        return self.has(*CASCADES) or (is_silent and self.told(*NCCL_ENDS))
 
     def found(self, pattern: str, *, after: str = "\0") -> str:
         """Return the first group of a match in the error or in the traceback; the empty string without one.

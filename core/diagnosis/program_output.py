@@ -46,10 +46,12 @@ OF_LAUNCHER = re.compile(
     r"|ActorDiedError|RayActorError)\b|CalledProcessError: .*(?:python|torchrun|accelerate|deepspeed|\.py\b|\.sh\b)"
 )
 """Exceptions of a process that started another one and saw it end."""
-CASCADES = (
+NCCL_ENDS = (
     r"Watchdog caught collective operation timeout", r"watchdog got stuck for \d+ seconds",
-    r"NCCL operations have failed or timed out", r"NCCL communicator was aborted",
-    r"remote process exit(?:ed|ing)\b", r"\[(?!enforce)[^]\s]*gloo/transport/\w+/\w*(?:pair|buffer)\.cc:\d+\]",
+    r"NCCL operations have failed or timed out", r"NCCL communicator was aborted", r"remote process exit(?:ed|ing)\b")
+"""What NCCL's watchdog prints before it ends a process by SIGABRT."""
+CASCADES = (
+    *NCCL_ENDS, r"\[(?!enforce)[^]\s]*gloo/transport/\w+/\w*(?:pair|buffer)\.cc:\d+\]",
     r"Timed out waiting \d+ms for", r"Connection closed by peer \[", r"Application timeout caused pair closure",
     r"monitoredBarrier (?:in|after) \d+", r"reached monitoredBarrier, but received errors", r"\bBrokenBarrierError\b",
     r"Connection was likely closed\. Did the remote", r"\d+/\d+ clients joined", r"Collective ops is aborted by",

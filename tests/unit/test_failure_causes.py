@@ -529,6 +529,8 @@ class Rank(NamedTuple):
         ((Rank(1, error=GLOO), Rank(3)), 1, "ended with exit code 3 before", True),
         ((Rank(1, error=GLOO), Rank(1, error=ROOT)), 1, ROOT, True),
         ((Rank(-6, NCCL), Rank(1, error=ROOT)), 1, ROOT, True),
+        ((Rank(-6, f"terminate called after 'std::logic_error'\n{raised(GLOO)}"), Rank(1, error=GLOO)), 0, "SIGABRT",
+         True),  # all print into one file
         ((Rank(1, error=GLOO), Rank(-15, signalled=True)), 0, "Connection closed by peer", False),
     ],
 )
