@@ -11,6 +11,7 @@ from core.queue.claims import Claims
 from core.runs.directory import read_part
 from core.schema.spec import RunSpec
 from core.supervisor.companion import Companion
+from core.supervisor.disturbances import Disturbances
 from core.supervisor.jobs import MeetingSigns
 
 
@@ -29,7 +30,7 @@ def companions_of(run_dir: Path, spec: RunSpec, claims: Claims) -> list[Companio
         from core.hosts.parts.run_hosts import RunHosts
 
         found.append(RunHosts(run_dir, spec))
-    found.append(claims)
+    found += [claims, Disturbances(run_dir)]
     found.append(Notifier(run_dir, spec.devices) if part is None else Head(run_dir, part))  # the head tells the user
     return found
 

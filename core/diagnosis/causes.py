@@ -11,7 +11,7 @@ from typing import NamedTuple
 from core.diagnosis.device_argument import device_argument
 from core.diagnosis.evidence import KERNEL_KILLED, FailureEvidence, place_of
 from core.diagnosis.program_output import first_sentence
-from core.language import join_sentences, tr, tr_noop, tr_plural
+from core.language import Message, join_sentences, tr, tr_noop, tr_plural
 from core.runs.facts import RunState
 from core.text import BYTES_PER_GB, join_names
 
@@ -45,10 +45,11 @@ class Cause(Enum):
     ACCESS = "illegal access"
     """A kernel that used memory or an index that it must not."""
     WAITED = "waited in vain"
-    """A cascade: this worker only reports that another one did not come, whose error is the cause if it has one."""
     PORT = "port in use"
     DISK = "disk"
     NOT_FINITE = "not finite"
+    LIMIT = "memory limit"
+    """The kernel ended a process because of the limit of a control group, such as that of a container."""
     KILLED = "killed"
     SIGNAL = "signal"
     LOST = "lost"
@@ -67,6 +68,8 @@ NODE_MEMORY = r"node running low on memory"
 """What Ray says of the memory of the machine."""
 NO_HOST_MEMORY = (r"can't allocate memory", r"\bMemoryError\b", r"Cannot allocate memory", r"std::bad_alloc")
 NO_DISK = (r"No space left on device", r"[Dd]isk\b.* (?:is|was) full", r"Disk quota exceeded")
+LIMIT = r"The kernel ended a process meanwhile because of a memory limit: (.+ \(.+?\))\."
+"""As `GROUP_KILLED` says it."""
 STOPS_ON_NAN = r"as its setting “Stop on NaN” says\."
 IMPORT_ERRORS = frozenset({"ModuleNotFoundError", "ImportError"})
 NO_CUDA = (r"CUDA driver's library cannot be used", r"CUDA driver (would|cannot|did|has)", r"asks the CUDA driver",
@@ -83,10 +86,6 @@ ACCESS = (*ASSERTS, r"an illegal memory access was encountered", r"CUDA_ERROR_IL
 ASSERTION = r"Assertion `?(.{1,160}?)`? failed"
 PORT_IN_USE = (r"EADDRINUSE", r"[Aa]ddress already in use")
 PORT = r"(?:[\]*0-9a-z]:|\bport:? |tcp://\S+:)(\d{2,5})\b"
-WAITED = (r"Watchdog caught collective operation timeout", r"watchdog got stuck for \d+ seconds",
-          r"NCCL operations have failed or timed out",
-          r"NCCL communicator was aborted", r"Timed out waiting \d+ms for", r"Connection closed by peer \[",
-          r"remote process exited or there was a network error", r"Application timeout caused pair closure")
 LATE = re.compile(r"\[Rank (?P<rank>\d+)\] Watchdog caught collective operation timeout: (?P<work>[^\n]*)")
 """What each rank prints that has waited too long for a collective of NCCL, which `WAITED_FOR` takes apart."""
 WAITED_FOR = {"number": r"SeqNum=(\d+)", "operation": r"OpType=_?(\w+?)(?:_BASE)?\b", "limit": r"Timeout\(ms\)=(\d+)"}
@@ -97,6 +96,8 @@ GPU_ERRORS = (r"CUDA error\b(?!: (?:device-side assert|no kernel image))", r"CUD
 
 An assertion inside a kernel, such as an index out of range, and a wrong build of a framework are not the GPU's.
 """
+PROGRAM_XIDS = frozenset({"13", "31", "43", "45"})
+"""The Xid errors with which a driver reports, and cleans up after, what a program did. Source: NVIDIA's catalogue."""
 NO_DEVICE = (r"invalid device ordinal", r"device >= 0 && device < num_gpus", r"cudaErrorInvalidDevice",
              r"(?:Assertion|Runtime|Value)Error: [Ii]nvalid device (?:id|ID)\b")
 LOCAL_RANK_ARGUMENT = r"error: (?:unrecognized arguments|the following arguments are required): .*--(local[-_]rank)\b"
@@ -122,6 +123,16 @@ BLOCKING = "CUDA_LAUNCH_BLOCKING"
 """A variable with which CUDA waits for each kernel, so that an error has the line of its launch."""
 
 
+class Role(Enum):
+    """What a cause says about others."""
+
+    ROOT = "root"
+    CASCADE = "cascade"
+    """A worker only reports that another one did not come: a root, of that one or in the same log, wins over it."""
+    CONFIRMATION = "confirmation"
+    """It is no cause of its own here, and adds its sentence to that of the cause that it confirms."""
+
+
 class Row(NamedTuple):
     """One cause: how it is recognised, and how it is told."""
 
@@ -133,6 +144,8 @@ class Row(NamedTuple):
     """The cause in a few words, for a list."""
     is_explained: bool = False
     """Whether the sentence says what helps, and the exception does not."""
+    role: Role = Role.ROOT
+    confirms: Cause | None = None
 
 
 def _device_memory(evidence: FailureEvidence) -> tuple[str, str]:
@@ -245,23 +258,24 @@ def _not_finite(evidence: FailureEvidence) -> tuple[str, str]:
 def _killed(evidence: FailureEvidence) -> tuple[str, str]:
     on = tr(" on {where}", where=evidence.where) if evidence.where else ""
     if evidence.has(KERNEL_KILLED):
-        return (
-            tr("The machine ran out of memory{step}", step=evidence.step),
-            tr(
-                "The kernel ended the training process{on} to free memory. Try a smaller batch or fewer "
-                "data-loader workers, or end other programs. Its log names what it ended: "
-                "journalctl -k | grep -i 'killed process'",
-                on=on,
-            ),
+        return tr("The machine ran out of memory{step}", step=evidence.step), tr(
+            "The kernel ended the training process{on} to free memory. Try a smaller batch or fewer "
+            "data-loader workers, or end other programs. Its log names what it ended: "
+            "journalctl -k | grep -i 'killed process'", on=on,
         )
-    return (
-        tr("A process was killed from outside{step}", step=evidence.step),
-        tr(
-            "The training process{on} was ended by SIGKILL, which this run did not send. Most often the system "
-            "does this when the machine runs out of memory. Its log says so: "
-            "journalctl -k | grep -i 'killed process'",
-            on=on,
-        ),
+    return tr("A process was killed from outside{step}", step=evidence.step), tr(
+        "The training process{on} was ended by SIGKILL, which this run did not send. Most often the system "
+        "does this when the machine runs out of memory. Its log says so: "
+        "journalctl -k | grep -i 'killed process'", on=on,
+    )
+
+
+def _limit(evidence: FailureEvidence) -> tuple[str, str]:
+    size, _, file = evidence.found(LIMIT).rstrip(")").partition(" (")
+    return tr("The run reached its memory limit of {size}{step}", size=size, step=evidence.step), tr(
+        "The kernel ended a process of the run, since its control group may use no more main memory ({file}). Raise "
+        "that limit (docker run --memory, MemoryMax of systemd, --mem of Slurm), or try a smaller batch or fewer "
+        "data-loader workers.", file=file,
     )
 
 
@@ -299,6 +313,13 @@ def _fault(evidence: FailureEvidence) -> tuple[str, str]:
     faults = evidence.facts.faults
     where = join_names(evidence.labels.get(each, each) for each in faults)
     return tr("Something is wrong with {where}", where=where), join_sentences(faults.values())
+
+
+def _has_program_fault(evidence: FailureEvidence) -> bool:
+    """Return whether the driver has reported errors, and only such as a program causes."""
+    told = " ".join(Message.read(each).english for each in evidence.facts.faults.values())
+    found = re.findall(r"\(Xid (\d+)\)", told)
+    return bool(found) and PROGRAM_XIDS.issuperset(found)
 
 
 def _fabric(_: FailureEvidence) -> tuple[str, str]:
@@ -406,6 +427,7 @@ ROWS = (
     )),
     Row(Cause.FRAMEWORK, lambda each: each.kind == "FrameworkError",
         lambda each: (tr("The framework could not be loaded"), tr(each.message))),
+    Row(Cause.LIMIT, lambda each: each.has(LIMIT), _limit, short=tr_noop("memory limit"), is_explained=True),
     Row(Cause.DEVICE_MEMORY, lambda each: each.has(*NO_MEMORY) and not _is_on_host(each), _device_memory,
         short=tr_noop("out of memory")),
     Row(Cause.HOST_MEMORY, lambda each: each.has(*NO_HOST_MEMORY) or each.has(*NO_MEMORY), _host_memory,
@@ -418,8 +440,11 @@ ROWS = (
         short=tr_noop("needs TensorFlow 1"), is_explained=True),
     Row(Cause.MISSING_MODULE, lambda each: each.kind in IMPORT_ERRORS and each.has(NO_MODULE), _missing_module,
         short=tr_noop("module {module} is missing")),
-    Row(Cause.FAULT, lambda each: bool(each.facts.faults) and each.has(*GPU_ERRORS), _fault,
-        short=tr_noop("faulty GPU")),
+    Row(Cause.FAULT, _has_program_fault, lambda each: ("", join_sentences(
+        [tr("The driver reports it, too:"), *each.facts.faults.values()])),
+        role=Role.CONFIRMATION, confirms=Cause.ACCESS),
+    Row(Cause.FAULT, lambda each: bool(each.facts.faults) and each.told(*GPU_ERRORS) and not (
+        each.told(*ACCESS) and _has_program_fault(each)), _fault, short=tr_noop("faulty GPU")),
     Row(Cause.FABRIC, lambda each: each.told(*NO_FABRIC), _fabric, short=tr_noop("fabric manager"), is_explained=True),
     Row(Cause.MISMATCH, lambda each: each.told(*MISMATCHED), _mismatch,
         short=tr_noop("driver does not fit"), is_explained=True),
@@ -427,7 +452,8 @@ ROWS = (
         short=tr_noop("not built for this GPU"), is_explained=True),
     Row(Cause.ACCESS, lambda each: each.told(*ACCESS), _access, short=tr_noop("illegal access"), is_explained=True),
     Row(Cause.PORT, lambda each: each.has(*PORT_IN_USE), _port, short=tr_noop("port in use"), is_explained=True),
-    Row(Cause.WAITED, lambda each: each.told(*WAITED), _waited, short=tr_noop("waited in vain"), is_explained=True),
+    Row(Cause.WAITED, lambda each: each.is_cascade, _waited, short=tr_noop("waited in vain"), is_explained=True,
+        role=Role.CASCADE),
     Row(Cause.CUDA, lambda each: each.has(*NO_CUDA),
         lambda each: (tr("The GPUs cannot be used by CUDA"), tr(each.message or each.error)),
         short=tr_noop("no CUDA")),
@@ -457,4 +483,5 @@ def _is_on_host(evidence: FailureEvidence) -> bool:
 
 def row_of(evidence: FailureEvidence) -> Row:
     """Return the row of the most certain cause."""
-    return next(row for row in ROWS if row.applies(evidence))
+    roles = {Role.ROOT} if evidence.others else {Role.ROOT, Role.CASCADE}
+    return next(row for row in ROWS if row.role in roles and row.applies(evidence))

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 
-from core.diagnosis.program_output import exception_lines, raised_in
+from core.diagnosis.program_output import CASCADES, NCCL_ENDS, OF_LAUNCHER, exception_lines, raised_in
 from core.language import Message, join_sentences, tr, tr_noop
 from core.runs.facts import RunFacts
 from core.schema.spec import RunSpec
@@ -17,6 +17,11 @@ OF_WORKER = tr_noop("{phrase}:")
 """The beginning of the error of a worker: its name. What follows is the exception."""
 KERNEL_KILLED = tr_noop("The kernel ended a process for lack of memory meanwhile.")
 """What a supervisor adds to the error of a worker that was killed, if the kernel counts such an end."""
+
+GROUP_KILLED = tr_noop("The kernel ended a process meanwhile because of a memory limit: {size} ({file}).")
+"""As `KERNEL_KILLED`, if the limit of a control group was the reason."""
+FAILED_FIRST = tr_noop("Worker {rank} failed first, and the others because of it.")
+"""What a supervisor adds to the error of a root from which others failed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +55,8 @@ class FailureEvidence:
     labels: Mapping[str, str]
     rank: int
     log_end: str = ""
+    others: str = ""
+    """`FAILED_FIRST`, if it was recorded."""
 
     def has(self, *patterns: str) -> bool:
         """Return whether one of these patterns is in the error, or in the exception at the end of the traceback.
@@ -67,6 +74,15 @@ class FailureEvidence:
         """
         return self.has(*patterns) or (self.has("SIGABRT", r"(?<![\w.])-6\b") and any(
             re.search(pattern, self.log_end) for pattern in patterns))
+
+    @property
+    def is_cascade(self) -> bool:
+        """Whether it only says that another worker did not come, or was lost.
+
+        What a library prints does not count beside an exception, unless that is the launcher's.
+        """
+        is_silent = not self.kind or OF_LAUNCHER.match(self.kind) is not None
+        return self.has(*CASCADES) or (is_silent and self.told(*NCCL_ENDS))
 
     def found(self, pattern: str, *, after: str = "\0") -> str:
         """Return the first group of a match in the error or in the traceback; the empty string without one.
@@ -100,6 +116,11 @@ def evidence_of(
     facts: RunFacts, spec: RunSpec | None, error: str, labels: Mapping[str, str], log_end: str = ""
 ) -> FailureEvidence:
     """Take a failure apart. `error`: the sentence that the run recorded; `labels`: names of devices by id."""
+    parts = Message.read(error).sentences
+    first = next((each for each in parts if each.say == (FAILED_FIRST,)), None)
+    if first is not None:
+        parts.remove(first)
+        error = join_sentences(parts)
     english = Message.read(error).english
     worker = WORKER.match(english) or RANK_OF_SCRIPT.search(english)
     rank, names = (worker[1], worker[2]) if worker else (None, None)
@@ -107,7 +128,6 @@ def evidence_of(
     devices = tuple(each for each in (names or "").split(", ") if each in known) or (known if len(known) == 1 else ())
     raised = RAISED.match(english)
     kind, message = (raised["kind"], raised["message"]) if raised else ("", error)
-    parts = Message.read(error).sentences
     if raised and f"{kind}:" in parts:  # of a worker: the sentences after it are those of the exception
         message = join_sentences(parts[[*map(str, parts)].index(f"{kind}:") + 1 :])
     if not raised and (found := raised_in(facts.traceback or "")) is not None:
@@ -117,6 +137,7 @@ def evidence_of(
         facts=facts, spec=spec, error=error, kind=kind, message=message,
         devices=_named(english, known) or devices, labels=own | dict(labels), rank=int(rank or 0),
         log_end=log_end if facts.starts < 2 else "",  # which may be of the time before it was resumed
+        others=tr(first or ""),
     )
 
 

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from core.diagnosis.causes import NO_MODULE, Cause, Row, row_of
+from core.diagnosis.causes import NO_MODULE, ROWS, Cause, Row, row_of
 from core.diagnosis.evidence import OF_WORKER, Place, evidence_of, place_of
 from core.diagnosis.program_output import exception_lines
 from core.language import Message, join_sentences, tr
@@ -32,6 +32,8 @@ class Failure:
     """The cause in a few words, without a full stop."""
     sentence: str
     """What happened, and what helps: one or more sentences."""
+    others: str
+    """That other workers failed because of it, in a sentence; the empty string if that is not known."""
     place: Place | None
     """Where in the user's code; None if it is not known."""
     is_explained: bool
@@ -54,11 +56,14 @@ def failure_of(
     evidence = evidence_of(facts, spec, facts.error, labels or {}, log_end)
     row = row_of(evidence)
     title, sentence = row.words(evidence)
+    confirmed = [each.words(evidence)[1] for each in ROWS if each.confirms is row.cause and each.applies(evidence)]
+    sentence = join_sentences([sentence, *confirmed])
     lines, first = exception_lines(facts.traceback or "")  # of the traceback, as far as the exception's name
     log = [line.rstrip() for line in log_end.splitlines() if line.strip() and not set(line) <= set(" ^~")]
     shown = (lines[: first + 1] or log)[-LAST_LINES:]
     return Failure(
         cause=row.cause, title=one_line(title, MAX_TITLE).rstrip("."), sentence=one_line(sentence, MAX_SENTENCE),
+        others=evidence.others,
         place=place_of(facts.traceback or "", spec), is_explained=row.is_explained, rank=evidence.rank,
         lines=tuple(line if len(line) <= MAX_LINE else f"{line[: MAX_LINE - 1]}…" for line in shown),
     )

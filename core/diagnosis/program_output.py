@@ -38,17 +38,30 @@ QUOTE = '"""'
 """The line at both ends of the traceback of a pool's process."""
 AFTER = re.compile(
     rf'"""$|The above exception was |During handling of |Process \S+:$|Exception in thread |{IGNORED.pattern}'
+    r"|terminate called |\[[EFIW](?:\d{3,4} \d\d:\d\d:| ProcessGroup)"
 )
-"""What stands between an exception and the next traceback."""
+"""What stands between an exception and the next traceback, or is logged after it by PyTorch's C++."""
 OF_LAUNCHER = re.compile(
     r"(?:ChildFailedError|Process(?:Exited|Raised)Exception|BrokenProcessPool|TerminatedWorkerError|WorkerCrashedError"
     r"|ActorDiedError|RayActorError)\b|CalledProcessError: .*(?:python|torchrun|accelerate|deepspeed|\.py\b|\.sh\b)"
 )
 """Exceptions of a process that started another one and saw it end."""
+NCCL_ENDS = (
+    r"Watchdog caught collective operation timeout", r"watchdog got stuck for \d+ seconds",
+    r"NCCL operations have failed or timed out", r"NCCL communicator was aborted", r"remote process exit(?:ed|ing)\b")
+"""What NCCL's watchdog prints before it ends a process by SIGABRT."""
+CASCADES = (
+    *NCCL_ENDS, r"\[(?!enforce)[^]\s]*gloo/transport/\w+/\w*(?:pair|buffer)\.cc:\d+\]",
+    r"Timed out waiting \d+ms for", r"Connection closed by peer \[", r"Application timeout caused pair closure",
+    r"monitoredBarrier (?:in|after) \d+", r"reached monitoredBarrier, but received errors", r"\bBrokenBarrierError\b",
+    r"Connection was likely closed\. Did the remote", r"\d+/\d+ clients joined", r"Collective ops is aborted by",
+)
+"""What a process says that waited in vain for another one, or lost it. Sources: `ProcessGroupNCCL.cpp`,
+`ProcessGroupGloo.cpp` and `socket.cpp` of PyTorch, Gloo's `transport/tcp`, TensorFlow's collective executor."""
 ONLY_REPORTS = re.compile(
     rf"{OF_LAUNCHER.pattern}|EOFError: $|(?:BrokenPipe|Connection(?:Reset|Aborted))Error\b"
     r"|(?!CalledProcessError).*(?:\b(?:exit|return)(?:ed|s)?(?: with)?(?: a)?(?: non-?zero)?(?: exit)? ?"
-    r"(?:code|status(?! code))\b|exited unexpectedly|[Cc]onnection (?:closed|reset) by |remote process exited)"
+    rf"(?:code|status(?! code))\b|exited unexpectedly|[Cc]onnection (?:closed|reset) by |{'|'.join(CASCADES)})"
 )
 """Exceptions of a process that saw another one end, or that may have a cause of their own."""
 USAGE = re.compile(r"^(?:\S+: (?:fatal )?error: \S.*|\S+: can't open file .+|.*: command not found)$", re.MULTILINE)
@@ -171,6 +184,18 @@ def usage_error(printed: str) -> str:
     """
     before = printed.rpartition(TRACEBACK[:-1])[0].splitlines()[-MAX_LOGGED:]
     return next(reversed(USAGE.findall("\n".join(before))), "")
+
+
+def first_rank(raw: str, raised: RaisedException) -> int | None:
+    """Return which rank raised an exception that made others fail, if the log of a launcher shows both; else None.
+
+    `raw`: with the names that PyTorch puts before each line of an exception: `[rank1]: `.
+    """
+    rank = re.search(rf"^\[rank(\d+)\]: ?{re.escape(raised.name)}\b", raw, re.MULTILINE)
+    if rank is None or raised.only_reports:
+        return None
+    lost = re.search(rf"^\[rank(?!{rank[1]}\])\d+\]:.*(?:{'|'.join(CASCADES)})", raw, re.MULTILINE)
+    return int(rank[1]) if lost else None
 
 
 def first_sentence(message: str) -> str:

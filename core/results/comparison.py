@@ -11,7 +11,7 @@ from typing import Any
 from core.arrays import np
 from core.history.differences import differing
 from core.history.summary import SEED, setting_words
-from core.language import tr, tr_plural
+from core.language import Message, tr, tr_plural
 from core.results.measured_run import (
     QUANTITIES,
     MeasuredRun,
@@ -25,6 +25,7 @@ from core.results.measured_run import (
     result_of,
 )
 from core.schema.settings import SettingValue
+from core.supervisor.disturbances import DISTURBED
 from core.table import Column, Table
 from core.text import one_line
 
@@ -218,6 +219,9 @@ def _notices(comparison: Comparison, name: Callable[[Row], str]) -> Iterator[str
             "If higher is better, give the command compare or report the option --maximize.", metric=metric,
         )
     for row in rows:
+        for run in row.runs:
+            for text in (each for each in run.facts.notices if Message.read(each).say == (DISTURBED,)):
+                yield tr("{run}: {sentence}", run=name(row) if len(row.runs) == 1 else run.id, sentence=text)
         lengths = {each.last_step for each in row.results}
         if len(lengths) > 1:
             steps = ", ".join("-" if each.last_step is None else str(each.last_step) for each in row.results)

@@ -7,5 +7,6 @@
 - `guard`: the process that terminates what is left if the supervisor dies
 - `watches`, `monitor`: what a supervisor watches besides its workers: readings and use of the devices, progress, the
   disk; all watches over one start of a run
+- `disturbances`: a companion that tells what disturbed a run
 - `software_record`: record the Python, its packages and the commit
 """

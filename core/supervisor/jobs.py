@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -10,8 +11,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from core.catalog.strategies import strategy_of
-from core.diagnosis.evidence import place_of
-from core.diagnosis.program_output import as_printed, last_traceback, raised_in, usage_error
+from core.diagnosis.evidence import FAILED_FIRST, OF_WORKER, evidence_of, place_of
+from core.diagnosis.program_output import as_printed, first_rank, last_traceback, raised_in, usage_error
 from core.errors import RunError
 from core.language import join_sentences, tr, tr_noop
 from core.launchers import local, loopback, script
@@ -19,15 +20,17 @@ from core.launchers.local import FETCH, fetcher, free_addresses
 from core.launchers.loopback import LoopbackNetwork, NoLoopbackNetworkError
 from core.launchers.torch_store import TorchStore
 from core.runs.directory import last_lines
+from core.runs.facts import RunFacts
 from core.schema.event_kinds import Ready
 from core.schema.events import Event
-from core.schema.paths import log_of_rank
+from core.schema.paths import LOG_FILE, log_of_rank
 from core.schema.spec import RankAssignment, RunSpec
 from core.supervisor.watches import DiskWatch
 from core.supervisor.workers import Worker, describe
 
 Assignments = Sequence[RankAssignment]
 LAST_OUTPUT_BYTES = 64 * 1024
+OF_SIGNAL = re.compile(r"SIG|KeyboardInterrupt")
 MAX_LINE = 300
 """Characters of the last line of output that a message quotes."""
 MISSING = tr_noop(
@@ -65,6 +68,27 @@ class Job(ABC):
     @abstractmethod
     def failure(self, worker: Worker) -> tuple[str, str | None]:
         """Return a sentence on how a worker failed, and its traceback if there is one."""
+
+    def cause(self, culprits: Sequence[Worker], facts: RunFacts) -> tuple[Worker, str, str | None] | None:
+        """Return the worker whose failure was the cause, a root if there is one, and as `failure`; None if none failed.
+
+        `culprits`: see `WorkerGroup.culprits`. `facts`: of the run.
+        """
+        every = [(each, *self.failure(each)) for each in culprits]
+        # A signal of this run is no cause, nor is an exception that a program raises on it.
+        told = [(each, sentence, trace) for each, sentence, trace in every
+                if each.error or not each.signalled or not OF_SIGNAL.search(trace or "SIG")]
+        roots = [each for each in told if not evidence_of(
+            replace(facts, traceback=each[2]), None, each[1], {}, self.printed(each[0].assignment.rank)
+        ).is_cascade]
+        if not roots or len(roots) == len(told):
+            return next(iter(told), None)
+        worker, sentence, trace = roots[0]
+        return worker, join_sentences([sentence, tr(FAILED_FIRST, rank=worker.assignment.rank)]), trace
+
+    @abstractmethod
+    def printed(self, rank: int) -> str:
+        """Return the end of what a worker has printed, as a terminal shows it."""
 
     @abstractmethod
     def spec_of_parts(self) -> RunSpec:
@@ -144,6 +168,9 @@ class RecipeJob(Job):
         if fetches:
             os.close(self._gate.pop())  # from now on the pipe ends with that process
         return process
+
+    def printed(self, rank: int) -> str:  # noqa: ARG002 (all workers print into one file)
+        return as_printed(last_lines(self._run_dir / LOG_FILE, LAST_OUTPUT_BYTES))
 
     def spec_of_parts(self) -> RunSpec:
         return self._spec
@@ -251,7 +278,7 @@ class ScriptJob(Job):
     def remark(self) -> tuple[str, str | None]:
         """Return that the output of a rank ends with an exception, or that the ranks never met."""
         for rank in range(len(self._spec.devices) if self._spec.strategy == "per-device" else 1):
-            trace = last_traceback(self._printed(rank), 0)
+            trace = last_traceback(self.printed(rank), 0)
             if (raised := raised_in(trace or "")) is not None:
                 where = place_of(trace or "", self._spec)
                 text = tr("{name} ended with exit code 0, but its output ends with an exception: {error}.",
@@ -267,17 +294,20 @@ class ScriptJob(Job):
         )
         return join_sentences([alone, tr(BY_ARGUMENT) if self._signs(self._spec).by_argument else None]), None
 
-    def _printed(self, rank: int) -> str:
+    def printed(self, rank: int) -> str:
         return as_printed(last_lines(log_of_rank(self._run_dir, rank), LAST_OUTPUT_BYTES))
 
     def failure(self, worker: Worker) -> tuple[str, str | None]:
         """Return the exit code with the error at the end of the output, or with the last line of the output."""
-        printed = self._printed(worker.assignment.rank)
+        raw = last_lines(log_of_rank(self._run_dir, worker.assignment.rank), LAST_OUTPUT_BYTES)
+        printed = as_printed(raw)
         trace = last_traceback(printed, worker.exit_code or 0)
+        raised = raised_in(trace or "")
+        if worker.signalled and raised is not None:  # before the signal ended it
+            return join_sentences([tr(OF_WORKER, phrase=worker.name), f"{_short(raised.sentence)}."]), trace
         if (worker.exit_code or 0) <= 0:
             return describe(worker), trace
         which = f" ({worker.name})" if worker.assignment.world_size > 1 else ""
-        raised = raised_in(trace or "")
         if raised is not None and raised.is_of_launcher and (usage := usage_error(printed)):
             trace, error = None, _short(usage)
         else:
@@ -294,7 +324,9 @@ class ScriptJob(Job):
         else:
             text = tr("{program} ended with exit code {code}. It printed nothing.", program=program, code=code)
         full = self._disk.poll()
-        return (join_sentences([text, full, tr("That may be why.")]) if full else text), trace
+        why = [full, tr("That may be why.")] if full else []
+        first = first_rank(raw, raised) if raised is not None else None
+        return join_sentences([text, *why, None if first is None else tr(FAILED_FIRST, rank=first)]), trace
 
     def close(self) -> None:
         if self._store is not None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import sys
 import time
@@ -20,7 +21,7 @@ from typing import TYPE_CHECKING
 from core.catalog.strategies import strategy_of
 from core.devices.device import Device, Sample, devices_here
 from core.devices.sampler import Sampler
-from core.diagnosis.evidence import KERNEL_KILLED
+from core.diagnosis.evidence import GROUP_KILLED, KERNEL_KILLED
 from core.errors import RunError
 from core.language import join_sentences, tr, tr_noop
 from core.launchers import local, p2p
@@ -37,8 +38,9 @@ from core.supervisor.software_record import SoftwareRecord
 from core.supervisor.watches import DeviceLog, DiskWatch
 from core.supervisor.workers import StopEscalation, Worker, WorkerGroup
 from core.system import processes
-from core.system.procfs import oom_kills
+from core.system.procfs import memory_groups, oom_kills, reached_limit
 from core.system.terminate import RunProcesses
+from core.text import size
 
 if TYPE_CHECKING:
     from core.supervisor.companion import Companion
@@ -54,6 +56,8 @@ COUNTED = frozenset({kinds.Plan.kind, kinds.Rewind.kind, kinds.Metrics.kind, kin
 """What the facts of the supervisor take from the events of workers."""
 SERVER_STEPS = (("SIGTERM", signal.SIGTERM, 3.0), ("SIGKILL", signal.SIGKILL, None))
 """How workers that serve others are stopped once no others are left; see `escalation_steps`."""
+KILLED = re.compile(r"-9\b|SIGKILL|killed by signal: Killed")
+"""The end of a worker, or of a process that it had started, by SIGKILL."""
 KILLED_S = 2.0
 """Seconds to wait for processes after SIGKILL: they are gone by then, or not soon."""
 NO_PROC = tr_noop(
@@ -83,7 +87,7 @@ class Supervisor:
         self._facts = facts or RunFacts()
         self._monitor: RunMonitor | None = None
         self._software = SoftwareRecord(self._events.write_if_room)
-        self._oom_kills = oom_kills()
+        self._oom_kills, self._groups = oom_kills(), memory_groups()
         self._failure = ""
         """Why the run has failed although its processes end as they were asked: a sentence."""
         self._has_stepped = False
@@ -322,11 +326,15 @@ class Supervisor:
         for text in filter(None, (*(each.settle() for each in self._companions), self._job.settle())):
             self._events.write(kinds.Notice(text=text))
         self._look_for_nan([event for each in self._companions for event in each.read()])  # in the last output
-        culprit = self._workers.culprit()
-        if culprit is not None and not (stopped and culprit.ended_by_shutdown):
-            sentence, trace = self._job.failure(culprit)
+        found = self._job.cause(self._workers.culprits(), self._facts)
+        if found is not None and not (stopped and found[0].ended_by_shutdown):
+            culprit, sentence, trace = found
+            group = reached_limit(self._groups, memory_groups())
             killed = culprit.exit_code == -signal.SIGKILL and self._oom_kills is not None
-            if killed and (oom_kills() or 0) > (self._oom_kills or 0):
+            if group is not None and KILLED.search(f"{culprit.exit_code} {sentence} {trace}"):
+                why = tr(GROUP_KILLED, size=size(group.limit_bytes), file=group.file)
+                sentence = join_sentences([sentence, why])
+            elif killed and (oom_kills() or 0) > (self._oom_kills or 0):
                 sentence = join_sentences([sentence, tr(KERNEL_KILLED)])
             self._fail(sentence, trace)
         elif self._failure:

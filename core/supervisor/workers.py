@@ -237,18 +237,20 @@ class WorkerGroup:
             if worker.process is not None and worker.process.stdin is not None:
                 worker.process.stdin.close()
 
-    def culprit(self) -> Worker | None:
-        """Return the worker whose failure was the cause; the errors of the others mostly say that they lost it.
+    def culprits(self) -> list[Worker]:
+        """Return the workers whose failure can be the cause, the most certain first.
 
-        Only a worker that failed on its own can be the cause: first one that was killed from outside, which could not
-        report an error, then the one that reported an error first, then one with an exit code of its own.
+        First those that were killed from outside, which could not report an error, then those that reported an error,
+        the first one first, then those with an exit code of their own. Last, if there are any, are processes of a
+        script that this run has signalled: they may have printed an exception before.
         """
         failed = [worker for worker in self.members if worker.failed and (worker.error or not worker.signalled)]
         killed = [worker for worker in failed if worker.error is None and (worker.exit_code or 0) < 0]
         spoken = sorted(
             (each for each in failed if each.error), key=lambda each: each.error.time if each.error else 0.0
         )
-        return next(iter([*killed, *spoken, *failed]), None)
+        late = [each for each in self.members if each.failed and each.is_script and failed]
+        return list({id(each): each for each in [*killed, *spoken, *failed, *late]}.values())
 
 
 def describe(worker: Worker) -> str:

@@ -207,25 +207,63 @@ def _read(proc: Path, pid: int | str, name: str) -> bytes:
 
 MEMINFO = Path("/proc/meminfo")
 VMSTAT = Path("/proc/vmstat")
+CGROUPS = Path("/sys/fs/cgroup")
+UNLIMITED_BYTES = 2**62
+
+
+class MemoryGroup(NamedTuple):
+    """A control group whose memory the kernel counts. Sources: its `cgroup-v2.rst` and `cgroup-v1/memory.rst`."""
+
+    file: Path
+    """The file with the limit."""
+    limit_bytes: int
+    hits: int
+    """How often the limit left no memory."""
+    kills: int
+    """How many processes in it the kernel has ended for lack of memory, of the group or of the machine."""
+
+
+def memory_groups(proc: Path = PROC, root: Path = CGROUPS) -> list[MemoryGroup]:
+    """Return the control group of this process and those above it, the innermost first, as far as they can be read."""
+    found = []
+    for line in control_groups(proc).splitlines():
+        _, kind, path = line.split(":", 2)  # the kind of version 2 is empty
+        for folder in Path(f"{root}/{kind}{path}/own").parents if kind in {"", "memory"} else ():
+            limit = folder / ("memory.limit_in_bytes" if kind else "memory.max")
+            events = _numbers(folder / ("memory.oom_control" if kind else "memory.events"))
+            hits = _numbers(folder / "memory.failcnt").get("") if kind else events.get("oom")
+            if hits is not None and "oom_kill" in events:
+                found.append(MemoryGroup(limit, _numbers(limit).get("", UNLIMITED_BYTES), hits, events["oom_kill"]))
+    return found
+
+
+def reached_limit(before: list[MemoryGroup], after: list[MemoryGroup]) -> MemoryGroup | None:
+    """Return the group whose limit made the kernel end a process of this group in between; None for any other end."""
+    if not before or not after or after[0].kills <= before[0].kills:
+        return None
+    both = zip(before, after, strict=False)
+    return next((now for was, now in both if now.hits > was.hits and now.limit_bytes < UNLIMITED_BYTES), None)
 
 
 def oom_kills() -> int | None:
     """Return how many processes the kernel has ended for lack of memory (oom_kill of proc(5)); None if unknown."""
-    return _number(VMSTAT, "oom_kill")
+    return _numbers(VMSTAT).get("oom_kill")
 
 
 def available_bytes() -> int | None:
     """Return the memory available to programs (MemAvailable of proc(5)), or None if unknown."""
-    found = _number(MEMINFO, "MemAvailable:")
+    found = _numbers(MEMINFO).get("MemAvailable:")
     return None if found is None else found * 1024
 
 
-def _number(path: Path, name: str) -> int | None:
-    with contextlib.suppress(OSError):
-        for line in path.read_text(encoding="ascii").splitlines():
-            if line.startswith(f"{name} "):
-                return int(line.split()[1])
-    return None
+def _numbers(path: Path) -> dict[str, int]:
+    """Return whole numbers by the word before them in their line, or by "" if there is none; none of a missing file."""
+    try:
+        lines = path.read_text(encoding="ascii").splitlines()
+    except OSError:
+        return {}
+    words = [["", *line.split()] if len(line.split()) == 1 else line.split() for line in lines]
+    return {name: int(number) for name, number, *_ in filter(None, words) if number.isdecimal()}
 
 
 class Mount(NamedTuple):

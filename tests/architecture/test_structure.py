@@ -231,6 +231,7 @@ OPEN_OTHER_FILES = {
     "core.worker.tensorflow": "files of a checkpoint, in a worker of the run",
     "gui.plots.exports": "a buffer in memory",
     "gui.features.run.outputs": "a buffer in memory",
+    "core.supervisor.disturbances": "counters of the kernel",
     "gui.base.theme": "the style sheet",
 }
 """Modules and packages that open files, and which: none of them is a file of a run that others may have planted."""

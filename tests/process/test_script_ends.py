@@ -187,6 +187,15 @@ if rank == 1:
     raise ValueError("bad shard")
 dist.all_reduce(torch.ones(1))
 """
+CASCADE_ENDS_FIRST = MEET + """\
+import atexit
+dist.init_process_group("gloo")
+dist.all_reduce(torch.ones(1))
+if rank == 1:
+    atexit.register(lambda: (dist.destroy_process_group(), time.sleep(1000)))
+    raise ValueError("bad shard")
+dist.all_reduce(torch.ones(1))
+"""
 ONE_IS_MISSING = MEET + """\
 dist.init_process_group("gloo", timeout=timedelta(seconds=2))
 if rank == 1:
@@ -201,9 +210,10 @@ dist.all_reduce(torch.ones(1))
     [
         (TAKEN, "cpu:0", Cause.PORT, "Another program listens there"),
         (CASCADE, "cpu:0,cpu:1", Cause.CODE, "bad shard"),
+        (CASCADE_ENDS_FIRST, "cpu:0,cpu:1", Cause.CODE, "bad shard"),
         (ONE_IS_MISSING, "cpu:0,cpu:1", Cause.WAITED, "The other one hung, or ended first."),
     ],
-    ids=["port in use", "a root and its cascade", "a cascade alone"],
+    ids=["port in use", "a root and its cascade", "a cascade that ends before its root", "a cascade alone"],
 )
 def test_cause_is_told_of_workers_that_meet(tmp_path, runs_root, source, devices, cause, words) -> None:
     followed = train(source_spec(tmp_path, source, devices=devices, launch="per-device"), runs_root)
@@ -211,3 +221,6 @@ def test_cause_is_told_of_workers_that_meet(tmp_path, runs_root, source, devices
     failure = failure_of(followed.run.facts, followed.run.spec(), log_end=followed.run.log_end(1 << 16))
     assert failure is not None
     assert (failure.cause, words in failure.sentence) == (cause, True), (followed.failure, failure)
+    if source is CASCADE_ENDS_FIRST:
+        assert followed.run.facts.workers[0].exit_code == 1, "rank 0 ended by itself"
+        assert (failure.rank, failure.others) == (1, "Worker 1 failed first, and the others because of it.")

@@ -15,12 +15,13 @@ from core.diagnosis.causes import Cause
 from core.diagnosis.device_argument import device_argument
 from core.diagnosis.failures import failure_of
 from core.runs.facts import RunFacts, RunState
+from core.schema.event_kinds import WorkerError
 from core.schema.events import Tail
-from core.schema.paths import EVENTS, LOG_FILE, RESERVE
+from core.schema.paths import EVENTS, LOG_FILE, RESERVE, log_of_rank
 from core.schema.settings import Script
 from core.schema.spec import RankAssignment, RunSpec
-from core.supervisor.jobs import MeetingSigns, ScriptJob
-from core.supervisor.workers import Worker
+from core.supervisor.jobs import MeetingSigns, RecipeJob, ScriptJob
+from core.supervisor.workers import Worker, WorkerGroup
 
 SITE = "/env/lib/python3.10/site-packages"
 TRACE = "Traceback (most recent call last):"
@@ -469,6 +470,105 @@ def test_cause_is_found_below_what_only_reports_it(output: Output, tmp_path: Pat
     assert failure is not None
     place = f"{failure.place.file.rpartition('/')[2]}:{failure.place.line}" if failure.place is not None else ""
     assert (failure.cause, place) == (output.cause, output.place)
+
+
+GLOO = """RuntimeError: [/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:553] Connection closed by peer \
+[127.0.0.1]:11697. This is typically caused by a remote worker crashing."""
+"""What PyTorch 2.13 prints with Gloo, here and below."""
+RESET = GLOO.replace("553] Connection closed by peer", "537] Read error").replace(":11697.", ":1: Connection reset.")
+BARRIER = "RuntimeError: [Rank 0]: Rank 1 failed to pass monitoredBarrier in 1000 ms"
+STORE = "torch.distributed.DistNetworkError: Failed to recv, got 0 bytes. Connection was likely closed. Did the remote \
+server shutdown or crash?"
+# https://github.com/hiyouga/LlamaFactory/issues/7396 and https://github.com/sgl-project/sglang/issues/1693, shortened
+NCCL = """[rank0]:[E321 02:07:08.408271257 ProcessGroupNCCL.cpp:607] [Rank 0] Watchdog caught collective operation \
+timeout: WorkNCCL(SeqNum=1580, OpType=ALLREDUCE, Timeout(ms)=600000) ran for 600060 milliseconds before timing out.
+[rank0]:[E321 02:07:08.519 ProcessGroupNCCL.cpp:621] [Rank 0] Some NCCL operations have failed or timed out.
+[rank0]:[E321 02:07:08.519 ProcessGroupNCCL.cpp:627] [Rank 0] To avoid data inconsistency, we are taking the entire \
+process down.
+terminate called after throwing an instance of 'c10::DistBackendError'
+  what():  [PG 0 Rank 0] Process group watchdog thread terminated with exception: [Rank 0] Watchdog caught collective \
+operation timeout: WorkNCCL(SeqNum=1580, OpType=ALLREDUCE, Timeout(ms)=600000) ran for 600060 milliseconds.
+Exception raised from checkTimeout at ../torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp:609 (most recent call first):
+frame #0: c10::Error::Error(c10::SourceLocation, std::string) + 0x57 (0x7f3b6d41df86 in libc10.so)
+"""
+ROOT = "ValueError: bad shard"
+SIGTERM = "SIGTERMException: SIGTERM"
+
+
+def raised(exception: str, name: str = "") -> str:
+    trace = f'{TRACE}\n  File "/home/u/train.py", line 7, in <module>\n    step()\n{exception}\n'
+    return "".join(f"{name}{line}\n" for line in trace.splitlines())
+
+
+class Rank(NamedTuple):
+    """How a process ended: its exit code, what it printed, and for a recipe the exception that it reported."""
+
+    code: int
+    printed: str = ""
+    error: str = ""
+    signalled: bool = False
+
+
+@pytest.mark.parametrize(
+    ("ranks", "first", "words", "clause"),
+    [
+        ((Rank(-6, NCCL), Rank(1, raised(ROOT))), 1, ROOT, True),
+        ((Rank(-6, NCCL), Rank(-15, raised(ROOT), signalled=True)), 1, ROOT, True),
+        ((Rank(-6, NCCL), Rank(-15, signalled=True)), 0, "SIGABRT", False),
+        ((Rank(-6, NCCL), Rank(1, raised(SIGTERM), signalled=True)), 0, "SIGABRT", False),
+        ((Rank(-6, raised(ROOT) + NCCL), Rank(-6, NCCL)), 0, "SIGABRT", True),
+        ((Rank(-6, NCCL), Rank(-11)), 1, "SIGSEGV", True),
+        ((Rank(1, raised(GLOO)), Rank(1, raised(ROOT))), 1, ROOT, True),
+        ((Rank(1, raised(RESET)), Rank(3, "bye\n")), 1, "exit code 3. Its last line", True),
+        ((Rank(1, raised(BARRIER)), Rank(1, raised("threading.BrokenBarrierError")), Rank(1, raised(ROOT))), 2, ROOT,
+         True),
+        ((Rank(1, raised(STORE)), Rank(1, raised(GLOO))), 0, "DistNetworkError", False),
+        ((Rank(1, raised(ROOT)), Rank(1, raised(ROOT))), 0, ROOT, False),
+        ((Rank(-15, signalled=True), Rank(1, raised(SIGTERM), signalled=True)), None, "", False),
+        # reported by workers of a recipe
+        ((Rank(1, error=GLOO), Rank(3)), 1, "ended with exit code 3 before", True),
+        ((Rank(1, error=GLOO), Rank(1, error=ROOT)), 1, ROOT, True),
+        ((Rank(-6, NCCL), Rank(1, error=ROOT)), 1, ROOT, True),
+        ((Rank(-6, f"terminate called after 'std::logic_error'\n{raised(GLOO)}"), Rank(1, error=GLOO)), 0, "SIGABRT",
+         True),  # all print into one file
+        ((Rank(1, error=GLOO), Rank(-15, signalled=True)), 0, "Connection closed by peer", False),
+    ],
+)
+def test_root_wins_over_a_cascade_of_another_rank(ranks, first, words, clause, tmp_path: Path) -> None:
+    (tmp_path / EVENTS).mkdir()
+    (tmp_path / EVENTS / RESERVE).touch()
+    group, reports = WorkerGroup(tmp_path), any(each.error for each in ranks)
+    for rank, each in enumerate(ranks):
+        log_of_rank(tmp_path, rank).write_text(each.printed)
+        kind, _, message = each.error.partition(": ")
+        error = WorkerError(type_name=kind, message=message, traceback=raised(each.error)) if kind else None
+        assignment = replace(RANK, rank=rank, world_size=len(ranks), target="x" if reports else "")
+        group.add(Worker(assignment, None, None, Tail(tmp_path), exit_code=each.code, error=error,
+                         signalled=each.signalled))
+    job = RecipeJob(SPEC, tmp_path) if reports else ScriptJob(SPEC, tmp_path, 0o22, lambda _: MeetingSigns())
+    found = job.cause(group.culprits(), RunFacts(starts=1))
+    if first is None:
+        assert found is None
+        return
+    assert found is not None
+    worker, sentence, trace = found
+    assert (worker.assignment.rank, words in sentence) == (first, True), sentence
+    assert sentence.endswith(f"Worker {first} failed first, and the others because of it.") is clause, sentence
+    facts = RunFacts(state=RunState.FAILED, error=sentence, traceback=trace, devices=GPU, starts=1)
+    failure = failure_of(facts, SPEC, log_end=ranks[first].printed)
+    assert failure is not None
+    assert (failure.cause is Cause.WAITED) is not (clause or words == ROOT)
+
+
+def test_rank_of_a_root_is_named_where_a_launcher_has_one_log_for_all(tmp_path: Path) -> None:
+    (tmp_path / EVENTS).mkdir()
+    (tmp_path / EVENTS / RESERVE).touch()
+    job = ScriptJob(SPEC, tmp_path, 0o22, lambda _: MeetingSigns())
+    clause = " Worker 1 failed first, and the others because of it."
+    for lost in (NCCL, raised(GLOO, "[rank0]: "), ""):
+        (tmp_path / LOG_FILE).write_text(f"step 1\n{raised(ROOT, '[rank1]: ')}{lost}{ELASTIC}")
+        sentence, _ = job.failure(Worker(RANK, None, None, Tail(tmp_path), exit_code=1))
+        assert sentence == f"train.py ended with exit code 1: ValueError: bad shard.{clause if lost else ''}"
 
 
 @pytest.mark.parametrize(

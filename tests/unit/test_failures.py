@@ -1,14 +1,18 @@
 """Failures in words: each cause is recognised from what a run recorded, with its device, its place and its lines."""
 
 from dataclasses import replace
+from operator import attrgetter
 from typing import Any
 
 import pytest
 
 from core.config.validation import smaller_batch
+from core.devices.device import Device
+from core.devices.nvidia.health import xid_problem
 from core.diagnosis.causes import Cause
-from core.diagnosis.evidence import KERNEL_KILLED
+from core.diagnosis.evidence import FAILED_FIRST, GROUP_KILLED, KERNEL_KILLED
 from core.diagnosis.failures import Failure, failure_of, short_cause
+from core.language import join_sentences, tr
 from core.runs.facts import RunFacts, RunState
 from core.schema.event_kinds import Checkpoint, Release, Verdict
 from core.schema.settings import Script
@@ -114,6 +118,7 @@ def test_faulty_gpu_explains_what_a_gpu_can_cause(error: str, cause: Cause) -> N
         assert failed(error).cause is not Cause.FAULT, "without a word of the driver it may be the program"
 
 
+MEMORY = "OutOfMemoryError: CUDA out of memory."
 LATE = (
     "[rank{0}]:[E321 02:07:08.408271257 ProcessGroupNCCL.cpp:607] [Rank {0}] Watchdog caught collective operation "
     "timeout: WorkNCCL(SeqNum={1}, OpType={2}, NumelIn=9, NumelOut=9, Timeout(ms)=600000) ran for 600060 milliseconds "
@@ -186,6 +191,25 @@ def test_causes_of_gpus_and_their_connections(error: str, log_end: str, cause: C
         assert failed(error, log_end=log_end, devices=four, starts=2).cause is Cause.SIGNAL, "of the time before"
 
 
+@pytest.mark.parametrize(
+    ("numbers", "error", "cause", "begins"),
+    [
+        ((31, 45), "CUDA error: an illegal memory access was encountered.", Cause.ACCESS, "Most often an index or"),
+        ((79, 31), "CUDA error: an illegal memory access was encountered.", Cause.FAULT, "GPU 5 does not answer on"),
+        ((31,), "CUDA error: unspecified launch failure.", Cause.FAULT, "A program used memory of GPU 5 that is not"),
+        ((31,), "ValueError: shapes do not fit.", Cause.CODE, "shapes do not fit."),
+    ],
+)
+def test_error_that_a_program_causes_confirms_an_illegal_access(numbers, error, cause, begins) -> None:
+    gpu = Device(id="GPU-aa", kind="nvidia", label="GPU 5", name="H100")
+    told = join_sentences(part for each in numbers for part in attrgetter("sentence", "remedy")(xid_problem(each, gpu)))
+    failure = failed(f"Worker 0 on GPU-aa: RuntimeError: {error}".replace("RuntimeError: V", "V"),
+                     faults={"GPU-aa": told})
+    assert (failure.cause, failure.sentence[: len(begins)]) == (cause, begins)
+    confirmed = "The driver reports it, too: A program used memory of GPU 5 that is not its own (Xid 31)."
+    assert (confirmed in failure.sentence) is (cause is Cause.ACCESS), failure.sentence
+
+
 def test_full_device_says_how_full_it_was() -> None:
     release = Release(
         device_id="GPU-aa", verdict=Verdict.RELEASED, before_bytes=0, peak_bytes=int(23.6 * GB), after_bytes=0,
@@ -230,6 +254,17 @@ def test_rank_that_failed_is_named() -> None:
     assert failed("The run failed.").rank == 0
 
 
+def test_root_from_which_others_failed_says_so_once_and_is_no_cascade() -> None:
+    first = tr(FAILED_FIRST, rank=2)
+    error = join_sentences(["Worker 2 on GPU-bb: OutOfMemoryError: CUDA out of memory.", first])
+    view = failure_view(RunFacts(state=RunState.FAILED, error=error, devices=GPU), script(), log_end="", labels={})
+    assert view is not None
+    assert (view.title, view.rank) == ("GPU 6 ran out of memory", 2)
+    assert view.sentence == "Try a smaller batch. Worker 2 failed first, and the others because of it."
+    failure = failed(join_sentences([ABORTED, first]), log_end=LATE.format(0, 7, "ALLREDUCE"))
+    assert (failure.cause, failure.others) == (Cause.SIGNAL, first)
+
+
 def test_lost_run_says_what_resuming_would_do() -> None:
     saved = Checkpoint(step=40, name="a", time=1.0, reason="epoch")
     for kept, words in ((None, "no checkpoint: Resume starts over."), (saved, "Resume continues from step 40.")):
@@ -253,7 +288,8 @@ def test_half_batch_is_divided_evenly_over_the_devices_and_offered_only_where_me
     smaller, words = smaller_batch(spec) or (spec, "")
     assert (smaller.training.batch_size, words) == (24, "batch 24")
     assert smaller_batch(replace(spec, training=replace(spec.training, batch_size=2))) is None
-    for error, words in (("OutOfMemoryError: CUDA out of memory.", "batch 24"), ("ValueError: no.", "")):
+    limit = f"The worker ended. {tr(GROUP_KILLED, size='1.5 GB', file='/sys/fs/cgroup/memory.max')}"
+    for error, words in ((MEMORY, "batch 24"), ("ValueError: no.", ""), (limit, "batch 24")):
         facts = RunFacts(state=RunState.FAILED, error=f"Worker 0 on GPU-aa: {error}", devices=GPU)
         view = failure_view(facts, spec, log_end="", labels={"GPU-aa": "GPU 0"})
         assert view is not None
@@ -300,6 +336,7 @@ def test_half_batch_of_a_script_is_the_value_of_its_option(given: tuple[str, ...
         ("Worker 0 on cpu:0 was ended by SIGKILL, which this run did not send.", "killed from outside"),
         ("Worker 0 on cpu:0: ValueError: The queue is full.", ""),
         ("The disk of /runs is full.", "disk full"),
+        (str(tr(GROUP_KILLED, size="1.5 GB", file="/sys/fs/cgroup/memory.max")), "memory limit"),
         ("", ""),
     ],
 )

@@ -234,12 +234,20 @@ OTHER_XID = (
 XIDS = {
     13: (tr_noop("A kernel failed on {device}, often by an index out of range (Xid {value})."), PROGRAM),
     31: (tr_noop("A program used memory of {device} that is not its own (Xid {value})."), PROGRAM),
+    43: (tr_noop("{device} ended the work of a program after an error (Xid {value})."), PROGRAM),
+    45: (tr_noop("The driver removed the work of a program from {device} after an error, or when the program ended "
+                 "(Xid {value})."), PROGRAM),
     48: (tr_noop("An error in the memory of {device} could not be corrected (Xid {value})."), RESET),
+    61: (tr_noop("A controller inside {device} stopped at an error (Xid {value})."), FIRMWARE),
+    62: (tr_noop("A controller inside {device} halted (Xid {value})."), FIRMWARE),
+    63: (tr_noop("A faulty part of the memory of {device} was marked to be replaced (Xid {value})."), RESET),
+    64: (tr_noop("A faulty part of the memory of {device} could not be marked as such (Xid {value})."), REPLACE),
     74: (tr_noop("NVLink failed on {device} (Xid {value})."), SEAT),
     79: (tr_noop("{device} does not answer on the PCIe bus any more (Xid {value})."), SEAT),
     94: (tr_noop("An error in the memory of {device} hit one program (Xid {value})."), RESET),
     95: (tr_noop("An error in the memory of {device} hit all programs on it (Xid {value})."), RESET),
     119: (tr_noop("The firmware (GSP) of {device} does not answer (Xid {value})."), FIRMWARE),
     120: (tr_noop("The firmware (GSP) of {device} failed (Xid {value})."), FIRMWARE),
+    143: (tr_noop("{device} could not be initialised (Xid {value})."), SEAT),
 }
 """By number, the sentence and the remedy of the most common errors."""

@@ -15,7 +15,7 @@ from core.diagnosis.causes import Cause
 from core.diagnosis.evidence import Place
 from core.diagnosis.failures import failure_of
 from core.diagnosis.timeline import MAX_ENTRIES, Timeline, TimelineEntry
-from core.language import tr, tr_noop
+from core.language import join_sentences, tr, tr_noop
 from core.runs.facts import RunFacts
 from core.schema.spec import RunSpec
 from gui.base.formatting import day
@@ -340,7 +340,7 @@ def failure_view(
     changed, change_words = found or (None, "")
     return FailureView(
         title=failure.title,
-        sentence=failure.sentence,
+        sentence=join_sentences([failure.sentence, failure.others]),
         place=failure.place,
         lines=failure.lines,
         changed=changed,
@@ -352,7 +352,7 @@ def failure_view(
 
 
 CHANGES = {
-    Cause.DEVICE_MEMORY: smaller_batch, Cause.HOST_MEMORY: smaller_batch, Cause.ACCESS: with_blocking,
+    **dict.fromkeys((Cause.DEVICE_MEMORY, Cause.HOST_MEMORY, Cause.LIMIT), smaller_batch), Cause.ACCESS: with_blocking,
 }
 """By cause, the change of the settings that is offered."""
 
