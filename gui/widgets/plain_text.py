@@ -80,6 +80,11 @@ class PlainLabel(QLabel):
             self.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         named(self, name, role=role)
 
+    def show_text(self, text: str) -> None:
+        """Show a text; the empty string hides the label."""
+        self.setText(text)
+        self.setVisible(bool(text))
+
 
 def bold_label(text: str) -> PlainLabel:
     """Return the heading of a group of fields."""

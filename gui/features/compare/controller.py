@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Self
 
 from PySide6.QtCore import QTimer
 
-from core.language import tr, tr_noop
+from core.language import join_sentences, tr, tr_noop
 from core.results.comparison import text_table
 from core.results.curves import AXES, axis_of
 from core.results.measured_run import reasons
@@ -322,7 +322,7 @@ class ComparisonController(Feature):
                 notices += comparison.notices_with(lambda row: names.get(row.runs[0].dir, row.runs[0].id))
             notices += bands_notice(view.plot.hidden_bands, BOLD_UP_TO)
             notices += hidden_notice(len(self._entries) - len(view.plot.entries))
-            view.card.show_notices(notices)
+            view.card.notices.show_text(join_sentences(notices))
 
     def _choose_baseline(self, row: int) -> None:
         comparison = self.reader.comparison

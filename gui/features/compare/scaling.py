@@ -311,9 +311,8 @@ class ScalingDialog(Question):
     def _check(self) -> None:
         problem, preview = self._judge(self.chosen)
         self.yes.setEnabled(not problem)
-        for part, text in ((self.problem, problem), (self.preview, preview)):
-            part.setText(text)
-            part.setVisible(bool(text))
+        self.problem.show_text(problem)
+        self.preview.show_text(preview)
 
 
 def _wrapped(text: str = "") -> PlainLabel:
@@ -379,8 +378,7 @@ class ScalingTableDialog(InfoDialog):
         self.export.setEnabled(bool(cells))
         self.table.setVisible(bool(cells))
         self.plot.setVisible(bool(cells))
-        self.notices.setText("\n".join(notices))
-        self.notices.setVisible(bool(notices))
+        self.notices.show_text("\n".join(notices))
         if not cells or [list(row) for row in cells] == self._shown:
             return
         self._shown = [list(row) for row in cells]

@@ -33,7 +33,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from core.language import join_sentences, tr, tr_noop
+from core.language import tr, tr_noop
 from core.text import one_line
 from gui.base.icons import ButtonIcon, paint_mark
 from gui.base.painting import Index, draw_elided, paint_row_background, small_font
@@ -230,6 +230,7 @@ class DifferencesCard(QFrame):
         give_menu(self.table, "comparisonTableMenu", self._row_entries)
         self.why = _text_view()
         self.notices = ElidedLabel(name="comparisonNotices", role="small")
+        """What a reader of the numbers should know."""
         self.notices.hide()
         self.empty = PlainLabel(role="empty", wraps=True)
         self.empty.setAlignment(Qt.AlignmentFlag.AlignCenter)
@@ -256,12 +257,6 @@ class DifferencesCard(QFrame):
         self.table.show_rows(())
         self.summary.setText("")
         self._show_page()
-
-    def show_notices(self, sentences: Sequence[str]) -> None:
-        """Say what a reader of the numbers should know."""
-        text = join_sentences(sentences)
-        self.notices.setText(text)
-        self.notices.setVisible(bool(text))
 
     def show_why(self, lines: Sequence[str]) -> None:
         """Show why runs differ in place of the table, once it is asked for."""

@@ -331,9 +331,8 @@ class DevicePanel(QWidget):
         if whole == self._whole:
             return
         self._whole = whole
-        self.banner.setText(rows.digest(whole))
+        self.banner.show_text(rows.digest(whole))
         self.banner.setToolTip(verbatim(whole))
-        self.banner.setVisible(bool(whole))
         self._take_height()
 
     def sizeHint(self) -> QSize:  # noqa: N802 (Qt's name)

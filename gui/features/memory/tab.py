@@ -102,8 +102,7 @@ class VerdictTable(QWidget):
             return
         self._shown = (list(findings), ended, seen)
         self.setVisible(bool(findings or ended))
-        self.ended.setText(ended)
-        self.ended.setVisible(bool(ended))
+        self.ended.show_text(ended)
         self._rows = _replaced(self._rows)
         self._rows.setVisible(bool(findings))
         rows = grid(self._rows)
@@ -159,8 +158,7 @@ class MemoryTab(QScrollArea):
         `ended`: which processes were terminated; `nothing`: why verdicts are missing; `seen`: when, in words.
         """
         self.findings.show_findings(findings, ended, seen)
-        self.nothing.setText(nothing)
-        self.nothing.setVisible(bool(nothing))
+        self.nothing.show_text(nothing)
 
     def scroll_to_remedies(self) -> None:
         """Scroll to what can be tried, once it is laid out."""

@@ -392,11 +392,9 @@ class FailureCard(QFrame):
             return
         self.title.setText(view.title)
         self.sentence.setText(view.sentence)
-        self.place.setText(str(view.place or ""))
-        self.place.setVisible(bool(view.place))
+        self.place.show_text(str(view.place or ""))
         for label, line in zip(self.lines, (*view.lines, "", "", ""), strict=False):
-            label.setText(line)
-            label.setVisible(bool(line))
+            label.show_text(line)
         self._has_details = bool(view.place or view.lines)
         self._details.setVisible(self._has_details)
         self.change_button.setText(tr("Try {settings}", settings=view.change))

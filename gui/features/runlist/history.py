@@ -195,10 +195,8 @@ class HistoryController(Feature):
     def _show(self) -> None:
         """Show the field if there is something to search, and say if the search finds nothing."""
         every, search, left = self._run_list.summaries, self._run_list.search, self._run_list.left
-        self.panels.runs_left.setVisible(left > 0)
-        if left:
-            done, total = number(len(every), 1), number(len(every) + left, 1)
-            self.panels.runs_left.setText(tr("{done} of {total} runs read", done=done, total=total))
+        done, total = number(len(every), 1), number(len(every) + left, 1)
+        self.panels.runs_left.show_text(tr("{done} of {total} runs read", done=done, total=total) if left else "")
         self._filter.setVisible(bool(every) or bool(self._filter.text()))
         problem = ""
         if every and not self._run_list.found:

@@ -56,8 +56,7 @@ class StartStatus(FormScroll):
 
     def show_check(self, check: StartCheck) -> None:
         """Show whether the run can start, or why not."""
-        self._arithmetic.setText(check.arithmetic)
-        self._arithmetic.setVisible(bool(check.arithmetic))
+        self._arithmetic.show_text(check.arithmetic)
         if check.findings == self._findings:
             return
         self._findings = check.findings
