@@ -28,6 +28,7 @@ from PySide6.QtWidgets import (
 from core.language import tr, tr_noop
 from gui.runs.actions import ACTIONS, ActionState, is_table, obstacles, table_obstacles
 from gui.widgets.dialogs import FileDialog, python_files, script_files
+from gui.widgets.layouts import Watch
 from gui.widgets.plain_text import menu_text
 
 if TYPE_CHECKING:
@@ -168,7 +169,8 @@ class MenuBar(QMenuBar):
         """Add an action to the menu Run that presses a button; without a text, it has that of the button."""
         action = self._action(Entry(name=name, text=text or button.text()))
         action.triggered.connect(button.click)
-        button.installEventFilter(_Enabling(button, action))
+        action.setEnabled(button.isEnabled())
+        Watch(button, button, {QEvent.Type.EnabledChange}, lambda: action.setEnabled(button.isEnabled()))
 
         def describe() -> None:
             # The key belongs to the button: two owners of one key would make Qt press neither.
@@ -205,21 +207,6 @@ class MenuBar(QMenuBar):
             action.setShortcut(QKeySequence(entry.keys))
         self._actions[entry.name] = action
         return action
-
-
-class _Enabling(QObject):
-    """Enables an action together with its button."""
-
-    def __init__(self, button: QAbstractButton, action: QAction) -> None:
-        super().__init__(button)
-        self._button, self._action = button, action
-        action.setEnabled(button.isEnabled())
-
-    def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 (Qt's name)
-        """Follow the button."""
-        if event.type() == QEvent.Type.EnabledChange:
-            self._action.setEnabled(self._button.isEnabled())
-        return super().eventFilter(watched, event)
 
 
 EXPORTS = [row.name for row in ACTIONS if row.section == "exports"]

@@ -218,13 +218,12 @@ class ProcessesTab(QFrame):
             group=lambda row: (row.number, row.head is None),
         )
         self.table.offer("processTableMenu", "processes")
-        spoken = tr("End the selected process (asks first)")
-        self.end_button = compact_button("endProcess", tr("End…"), role="danger", spoken=spoken)
+        spoken, end = tr("End the selected process (asks first)"), self._request_end
+        self.end_button = compact_button("endProcess", tr("End…"), role="danger", spoken=spoken, does=end)
         self.words = ElidedLabel(name="processWords", role="small")
         self.empty = named(empty_label(), "noProcesses")
         self.empty.hide()
         self._problem = ""
-        self.end_button.clicked.connect(self._request_end)
         self.table.chosen_changed.connect(self._show_selection)
         layout = vbox(self, self.empty, (self.table, 1), gap=4)
         hbox(layout, (self.words, 1), self.end_button, gap=6, margins=(6, 0, 0, 0))

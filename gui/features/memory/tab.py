@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 
 from PySide6.QtCore import QModelIndex, QRectF, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QBrush, QColor, QPainter, QPainterPath, QPixmap, QResizeEvent
@@ -54,7 +54,7 @@ class RemedyList(QWidget):
         self._shown = list(remedies)
         self.setVisible(bool(remedies))
         self._steps = _replaced(self._steps)
-        steps = grid(self._steps)
+        steps, ask = grid(self._steps), self.copy_asked.emit
         steps.setColumnStretch(0, 1)
         for number, remedy in enumerate(remedies):
             step = PlainLabel(f"{number + 1}.  {remedy.step}", wraps=True)
@@ -62,9 +62,8 @@ class RemedyList(QWidget):
             monospaced(command)
             for text in (step, command):
                 text.setContentsMargins(0, BESIDE_PX, 0, 0)
-            spoken = tr("Copy the command: {command}", command=remedy.command)
-            button = compact_button(f"remedyCopy{number}", tr("Copy"), spoken=spoken)
-            button.clicked.connect(lambda _, command=remedy.command: self.copy_asked.emit(command))
+            spoken, copy = tr("Copy the command: {command}", command=remedy.command), partial(ask, remedy.command)
+            button = compact_button(f"remedyCopy{number}", tr("Copy"), spoken=spoken, does=copy)
             for column, part in enumerate((step, command, button)):
                 steps.addWidget(part, number, column, Qt.AlignmentFlag.AlignTop)
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
-from PySide6.QtCore import QEvent, QObject, Signal
+from PySide6.QtCore import QEvent, Signal
 from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QApplication, QFormLayout, QLineEdit, QMenu, QPushButton, QSpinBox, QWidget
+from PySide6.QtWidgets import QApplication, QFormLayout, QLineEdit, QMenu, QSpinBox, QWidget
 
 from core.errors import RunError
 from core.language import available, join_sentences, tr, tr_noop
@@ -33,6 +33,7 @@ from gui.widgets.dialogs import FileDialog, InfoDialog
 from gui.widgets.elided_label import ElidedLabel
 from gui.widgets.fields import row_of
 from gui.widgets.forms import Editor
+from gui.widgets.layouts import Watch
 from gui.widgets.plain_text import PlainLabel
 from gui.window.feature import Feature
 
@@ -153,14 +154,16 @@ class PreferencesDialog(InfoDialog):
         form = self.add_form(tr(FOLDERS))
         for name, path in folders.items():
             shown = self._paths[name] = ElidedLabel(str(path), min_px=self.characters(12), name=f"{name}Folder")
-            choose = self._button(f"{name}FolderButton", tr("Choose…"), partial(self._browse, name))
-            default = self._button(f"{name}DefaultButton", tr("Default"), partial(self.folder_chosen.emit, name, None))
+            browse, usual = partial(self._browse, name), partial(self.folder_chosen.emit, name, None)
+            choose = compact_button(f"{name}FolderButton", tr("Choose…"), tr("Choose…"), does=browse)
+            default = compact_button(f"{name}DefaultButton", tr("Default"), tr("Default"), does=usual)
             form.addRow(self.row_label(tr(FOLDER_TITLES[name])), row_of(shown, choose, default, shares=(1, 0, 0)))
 
     def _add_notifications(self, channels: str) -> None:
         form = self.add_form(tr("Notifications and alarms"))
         self._channels = ElidedLabel(channels, min_px=self.characters(12), name="notificationChannels")
-        set_up = self._button("notificationsButton", tr("Set up…"), self.notifications_wanted.emit)
+        wanted = self.notifications_wanted.emit
+        set_up = compact_button("notificationsButton", tr("Set up…"), tr("Set up…"), does=wanted)
         form.addRow(self.row_label(tr("Sent by")), row_of(self._channels, set_up, shares=(1, 0)))
 
     def _browse(self, name: str) -> None:
@@ -172,11 +175,6 @@ class PreferencesDialog(InfoDialog):
         dialog.setObjectName("folderDialog")
         dialog.ask_for_folder()
         dialog.open()
-
-    def _button(self, name: str, text: str, action: Callable[[], object]) -> QPushButton:
-        button = compact_button(name, text, text)
-        button.clicked.connect(lambda _: action())
-        return button
 
 
 def offered_colours(chosen: str) -> dict[str, str]:
@@ -398,9 +396,11 @@ class NotificationsDialog(InfoDialog):
             edit = made[each.name].widget
             assert isinstance(edit, QLineEdit)
             edit.editingFinished.connect(self._take)
-            if each.is_address:
-                edit.setEchoMode(QLineEdit.EchoMode.Password)
-                edit.installEventFilter(_DotsUnlessFocused(edit))
+            if each.is_address:  # shown only while it has the focus; Qt's own mode would clear it at the first key
+                hidden, shown = QLineEdit.EchoMode.Password, QLineEdit.EchoMode.Normal
+                edit.setEchoMode(hidden)
+                Watch(edit, edit, {QEvent.Type.FocusIn}, partial(edit.setEchoMode, shown))
+                Watch(edit, edit, {QEvent.Type.FocusOut}, partial(edit.setEchoMode, hidden))
         title = tr("Shortest run, in seconds")
         tip = tr("The end of a run that took less time is not notified; waiting in a queue counts")
         shortest = made["min_duration_s"] = forms.integer(
@@ -461,18 +461,3 @@ class NotificationsDialog(InfoDialog):
 
     def _show_failure(self, error: Exception) -> None:
         self.show_result(tr("The test message could not be sent: {reason}.", reason=reason(error)), "bad")
-
-
-class _DotsUnlessFocused(QObject):
-    """Shows the text of a field only while the field has the focus. Qt's own mode would clear it at the first key."""
-
-    def __init__(self, edit: QLineEdit) -> None:
-        super().__init__(edit)
-        self._edit = edit
-
-    def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 (Qt's name)
-        """Follow the focus."""
-        if event.type() in {QEvent.Type.FocusIn, QEvent.Type.FocusOut}:
-            mode = QLineEdit.EchoMode.Normal if event.type() == QEvent.Type.FocusIn else QLineEdit.EchoMode.Password
-            self._edit.setEchoMode(mode)
-        return super().eventFilter(watched, event)

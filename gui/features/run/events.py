@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from PySide6.QtCore import QAbstractListModel, QEvent, QModelIndex, QPersistentModelIndex, QRect, QSize, Qt
 from PySide6.QtGui import QAction, QGuiApplication, QKeySequence, QPainter, QPaintEvent
-from PySide6.QtWidgets import QFrame, QListView, QPushButton, QStyledItemDelegate, QStyleOptionViewItem, QWidget
+from PySide6.QtWidgets import QFrame, QListView, QStyledItemDelegate, QStyleOptionViewItem, QWidget
 
 from core.config.validation import smaller_batch, with_blocking
 from core.diagnosis.causes import Cause
@@ -22,7 +22,7 @@ from gui.base.formatting import day
 from gui.base.icons import glyph
 from gui.base.painting import Index, draw_elided, paint_card, paint_empty, paint_row_background
 from gui.base.theme import current_theme, mark
-from gui.widgets.buttons import compact_button, compact_check, icon_button
+from gui.widgets.buttons import compact_button, compact_check, icon_button, push_button
 from gui.widgets.elided_label import ElidedLabel
 from gui.widgets.fields import row_of
 from gui.widgets.layouts import hbox, vbox
@@ -372,11 +372,12 @@ class FailureCard(QFrame):
         self._has_details = False
         """Whether there are a place or lines; `fit` may hide them."""
         changed = tr("Fill the training card with these settings and this change")
-        self.change_button = _button("failureChangeButton", "", changed)
-        self.log_button = _button("failureLogButton", tr("Show it in the log"), tr("Show the log at this error"))
+        self.change_button = push_button("failureChangeButton", "", changed)
+        self.log_button = push_button("failureLogButton", tr("Show it in the log"), tr("Show the log at this error"))
         at_line = tr("Open the file at this line")
         self.editor_button = compact_button("failureEditorButton", tr("Open in editor"), at_line, role="link")
-        self.again_button = _button("failureAgainButton", tr("Run again"), tr("Start a new run with the same settings"))
+        again = tr("Start a new run with the same settings")
+        self.again_button = push_button("failureAgainButton", tr("Run again"), again)
         self.close_button = icon_button("cross", "failureCloseButton", tr("Dismiss this message"), tr("Dismiss"))
         self.close_button.clicked.connect(self.hide)
         self._lay_out()
@@ -432,9 +433,3 @@ class FailureCard(QFrame):
             layout.addWidget(part)
         layout.addSpacing(3)
         hbox(layout, self.change_button, self.log_button, self.again_button, 0, gap=8)
-
-
-def _button(name: str, text: str, tip: str) -> QPushButton:
-    button = named(QPushButton(text), name, tip=tip)
-    button.setAutoDefault(False)
-    return button
