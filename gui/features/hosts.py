@@ -95,6 +95,7 @@ class HostListController(Feature):
     # -- test and add ------------------------------------------------------------------------------
 
     def _test(self, name: str) -> None:
+        self.show_dialog(name)
         host = self._host(name)
         if host is not None and self._dialog is not None:
             self._new = None
@@ -218,7 +219,7 @@ class HostListController(Feature):
         return [
             *chosen,
             (tr("Copy address"), lambda: QGuiApplication.clipboard().setText(host.address)),
-            (tr("Test…"), lambda: self._test_in_dialog(host.name)),
+            (tr("Test…"), lambda: self._test(host.name)),
             (tr("Remove…"), lambda: self.ask_to_remove(host.name)),
             None,
             (tr("Hosts…"), lambda: self.show_dialog(host.name)),
@@ -228,10 +229,6 @@ class HostListController(Feature):
         """Tick these devices of a host and no others there."""
         own = {row.id for row in self._panel.chosen.rows_of(name)}
         self._panel.chosen.tick_only([*(each for each in self._panel.chosen.wanted if each not in own), *ids])
-
-    def _test_in_dialog(self, name: str) -> None:
-        self.show_dialog(name)
-        self._test(name)
 
 
 def _answer(report: HostReport, state: str) -> str:
@@ -383,7 +380,7 @@ class HostController(Feature):
             return
         self._show(state)
         if state.is_complete and (before is None or not before.is_complete):
-            self._run_list.show_again()  # an empty list means something else now
+            self._run_list.changed.emit()  # an empty list means something else now
         if self.wants_newest and state.is_complete and not state.left:
             self._run_list.poll(now=True)
             self._offer_newest()

@@ -227,8 +227,9 @@ class MenuController(QObject):
             changed.connect(shown.refresh)
         menu = panels.menu
         menu.provide(
-            openRecipe=self._open_recipe, openScript=self._open_script, close=window.close, quit=window.close,
-            resetLayout=layout.reset, fullScreen=self._toggle_full_screen,
+            openRecipe=lambda: self._choose_file(tr("Open a recipe"), panels.setup.open_recipe, python_files()),
+            openScript=lambda: self._choose_file(tr("Open a script"), panels.setup.open_script, script_files()),
+            close=window.close, quit=window.close, resetLayout=layout.reset, fullScreen=self._toggle_full_screen,
         )
         for number, tab in enumerate(menu.tabs):
             tab.triggered.connect(lambda _, number=number: self._raise_tab(number))
@@ -259,12 +260,6 @@ class MenuController(QObject):
         found = table_obstacles() if is_table(run_dir) else obstacles(self._run_list.summary(run_dir))
         for name, why_not in {**found, **self._machine.obstacles(Path(run_dir))}.items():
             states[name].why_not = why_not
-
-    def _open_recipe(self) -> None:
-        self._choose_file(tr("Open a recipe"), self._panels.setup.open_recipe, python_files())
-
-    def _open_script(self) -> None:
-        self._choose_file(tr("Open a script"), self._panels.setup.open_script, script_files())
 
     def _choose_file(self, title: str, use: Callable[[Path], None], names: str) -> None:
         dialog = FileDialog(self._window, title, lambda path: use(Path(path)), names=names)

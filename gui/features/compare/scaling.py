@@ -10,6 +10,7 @@ from pathlib import Path
 from PySide6.QtCore import QEvent, QSize, Qt, QTimer, Signal
 from PySide6.QtWidgets import QProgressBar, QWidget
 
+from core.catalog.strategies import strategy_title
 from core.config.choices import RecipeChoices
 from core.history.device_use import use_sentences
 from core.history.search import value_of
@@ -25,7 +26,7 @@ from core.schema.spec import RunSpec
 from gui.base.jobs import Jobs, sentence
 from gui.base.text_size import scaled
 from gui.base.theme import mark
-from gui.features.compare.scaling_tables import ScalingPlot, bars_of, shown_cells, strategy_title, table_sentence
+from gui.features.compare.scaling_tables import ScalingPlot, bars_of, shown_cells, table_sentence
 from gui.plots import exports
 from gui.plots.exports import KINDS, PICTURES, Outcome, picture_work
 from gui.runs.rows import run_title

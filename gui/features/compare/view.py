@@ -297,7 +297,7 @@ class DifferencesCard(QFrame):
         why = tr("Why the runs differ")
         self.why_button = compact_button("comparisonWhyButton", tr("Why?"), tr(WHY_TIP), role="link", spoken=why)
         self.why_button.setCheckable(True)
-        self.why_button.toggled.connect(self._toggle_why)
+        self.why_button.toggled.connect(lambda _: self._show_page())
         self.export = _menu_button("comparisonExport", tr("Export"))
         for text, act in self.export_entries():
             add_action(self.export.menu(), text).triggered.connect(lambda _, act=act: act())
@@ -337,13 +337,10 @@ class DifferencesCard(QFrame):
         if not is_bad:
             self.target_chosen.emit(value)
 
-    def _toggle_why(self, shown: bool) -> None:
-        self.why_button.setText(tr("Table") if shown else tr("Why?"))
-        self._show_page()
-
     def _show_page(self) -> None:
-        table = self.table if self.table.rows else self.empty
-        self._stack.setCurrentWidget(self.why if self.why_button.isChecked() else table)
+        table, shows_why = self.table if self.table.rows else self.empty, self.why_button.isChecked()
+        self._stack.setCurrentWidget(self.why if shows_why else table)
+        self.why_button.setText(tr("Table") if shows_why else tr("Why?"))
 
     def _colour_lines(self) -> None:
         """Paint lines that a text got green and those it lost red; the sign tells them apart, too."""

@@ -104,7 +104,11 @@ class LogPage(QWidget):
 
     def follow(self) -> None:
         """Read new text and new ranks."""
-        self._look_for_ranks()
+        count = self._ranks
+        while self._run_dir is not None and log_of_rank(self._run_dir, count).exists():
+            count += 1
+        if count != self._ranks:
+            self._offer_ranks(count)
         self.view.follow()
         revision, counted_at = self._counted
         if self.search.isHidden() or time.monotonic() - counted_at < RECOUNT_S:
@@ -154,14 +158,6 @@ class LogPage(QWidget):
         self._show_links()
         self.rank_shown.emit()
         self.view.follow()
-
-    def _look_for_ranks(self) -> None:
-        """Offer each rank that has a log file."""
-        count = self._ranks
-        while self._run_dir is not None and log_of_rank(self._run_dir, count).exists():
-            count += 1
-        if count != self._ranks:
-            self._offer_ranks(count)
 
     def _offer_ranks(self, count: int) -> None:
         self._ranks = count

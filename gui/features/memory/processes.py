@@ -388,13 +388,14 @@ class MemoryController(Feature):
         survey, session, facts = self._monitor.survey, self._session, self._session.facts
         everywhere = self._monitor.all_machines.devices
         colours = device_colours(everywhere, session.spec.devices if session.spec else (), current_theme())
+        looked_at, users = session.run.dir if session.run else None, self._run_list.on_devices
         known = MemoryKnowledge(
             processes=self._scanner.device_processes,
             run_id=session.run.id if session.run else None,
             memory_of_run=session.memory_now(),
             available_bytes=available_bytes() if self._machine.is_here else None,
             stale_age_s=self._monitor.stale_age_s,
-            other_runs_on=self._other_runs_on(),
+            other_runs_on=[each for each, on_it in users.items() if any(run.dir != looked_at for run in on_it)],
         )
         page = self._details.memory
         page.show_rows(memory_bars(survey, colours, known))
@@ -407,11 +408,6 @@ class MemoryController(Feature):
         page.remedies.show_remedies(
             remedies(facts.releases.values(), facts.devices) if state_info(facts.state).over else ()
         )
-
-    def _other_runs_on(self) -> frozenset[str]:
-        """Return the devices that live runs use, other than the run that is shown."""
-        looked_at, users = self._session.run.dir if self._session.run else None, self._run_list.on_devices
-        return frozenset(each for each, on_it in users.items() if any(run.dir != looked_at for run in on_it))
 
     def _show_processes(self) -> None:
         survey, facts = self._monitor.survey, self._session.facts

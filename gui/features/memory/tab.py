@@ -216,17 +216,13 @@ class MemoryBar:
         Used memory of unknown owner counts as unclaimed, otherwise the bar would show it as free.
         """
         total, left, shares = self.total_bytes or 0, 1.0, []
+        unknown = 0 if self.parts[FREE] is None else max(total - sum(part or 0 for part in self.parts), 0)
         for index, part in enumerate(self.parts):
-            amount = self._unknown_bytes if index == UNCLAIMED and part is None else part or 0
+            amount = unknown if index == UNCLAIMED and part is None else part or 0
             share = min(amount / total, left) if total else 0.0
             left -= share
             shares.append(share)
         return tuple(shares)
-
-    @property
-    def _unknown_bytes(self) -> int:
-        free = self.parts[FREE]
-        return 0 if free is None else max((self.total_bytes or 0) - sum(part or 0 for part in self.parts), 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -65,7 +65,8 @@ class PreferencesDialog(InfoDialog):
         """`channels`: those by which the user is notified."""
         super().__init__(parent, name="preferencesDialog", heading=tr("Preferences"))
         self._preferences = preferences
-        self._paths: dict[str, ElidedLabel] = {}
+        self.paths: dict[str, ElidedLabel] = {}
+        """The labels of the folders."""
         self._editors = self._make_editors()
         look = self._add_group(tr("Look"), {"language": tr("Language"), "theme": tr("Theme"), "colours": tr("Colours")})
         sizes = [(f"{each:.0%}".replace("%", " %"), str(each)) for each in ZOOMS]
@@ -82,10 +83,6 @@ class PreferencesDialog(InfoDialog):
         self._ready = True
         self.resize(self.characters(WIDTH), self.sizeHint().height())
 
-    def show_folder(self, name: str, folder: Path) -> None:
-        """Show a folder that was chosen."""
-        self._paths[name].setText(str(folder))
-
     def show_look(self, preferences: Preferences) -> None:
         """Show language, theme and colours that were chosen elsewhere."""
         self._ready = False
@@ -93,10 +90,6 @@ class PreferencesDialog(InfoDialog):
         for name in ("language", "theme", "colours"):
             self._editors[name].set_value(getattr(preferences, name))
         self._ready = True
-
-    def show_channels(self, channels: str) -> None:
-        """Show by which channels the user is notified."""
-        self._channels.setText(channels)
 
     def _make_editors(self) -> dict[str, Editor]:
         self._ready = False
@@ -153,7 +146,7 @@ class PreferencesDialog(InfoDialog):
     def _add_folders(self, folders: Mapping[str, Path]) -> None:
         form = self.add_form(tr(FOLDERS))
         for name, path in folders.items():
-            shown = self._paths[name] = ElidedLabel(str(path), min_px=self.characters(12), name=f"{name}Folder")
+            shown = self.paths[name] = ElidedLabel(str(path), min_px=self.characters(12), name=f"{name}Folder")
             browse, usual = partial(self._browse, name), partial(self.folder_chosen.emit, name, None)
             choose = compact_button(f"{name}FolderButton", tr("Choose…"), tr("Choose…"), does=browse)
             default = compact_button(f"{name}DefaultButton", tr("Default"), tr("Default"), does=usual)
@@ -161,17 +154,17 @@ class PreferencesDialog(InfoDialog):
 
     def _add_notifications(self, channels: str) -> None:
         form = self.add_form(tr("Notifications and alarms"))
-        self._channels = ElidedLabel(channels, min_px=self.characters(12), name="notificationChannels")
+        self.channels = ElidedLabel(channels, min_px=self.characters(12), name="notificationChannels")
         wanted = self.notifications_wanted.emit
         set_up = compact_button("notificationsButton", tr("Set up…"), tr("Set up…"), does=wanted)
-        form.addRow(self.row_label(tr("Sent by")), row_of(self._channels, set_up, shares=(1, 0)))
+        form.addRow(self.row_label(tr("Sent by")), row_of(self.channels, set_up, shares=(1, 0)))
 
     def _browse(self, name: str) -> None:
 
         def choose(path: str) -> None:
             self.folder_chosen.emit(name, Path(path))
 
-        dialog = FileDialog(self, tr(CHOOSE_FOLDER[name]), choose, begin=self._paths[name].text())
+        dialog = FileDialog(self, tr(CHOOSE_FOLDER[name]), choose, begin=self.paths[name].text())
         dialog.setObjectName("folderDialog")
         dialog.ask_for_folder()
         dialog.open()
@@ -256,7 +249,7 @@ class PreferencesController(Feature):
                 save(settings)
             except RunError as error:
                 dialog.show_result(str(error), "bad")
-            preferences.show_channels(_channels())
+            preferences.channels.setText(_channels())
 
         dialog.changed.connect(take)
         dialog.open()
@@ -282,7 +275,7 @@ class PreferencesController(Feature):
 
     def _choose_folder(self, dialog: PreferencesDialog, name: str, folder: Path | None) -> None:
         if self.panels.message.attempt(lambda: folders.choose(name, folder)):
-            dialog.show_folder(name, _folders()[name])
+            dialog.paths[name].setText(str(_folders()[name]))
 
 
 def _channels() -> str:

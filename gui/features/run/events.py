@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from PySide6.QtCore import QAbstractListModel, QEvent, QModelIndex, QPersistentModelIndex, QRect, QSize, Qt
@@ -62,25 +62,6 @@ class EventRow:
         return tr(SPOKEN.get(self.tone, "{time}, {text}"), time=self.when, text=self.text)
 
 
-class EventRows:
-    """Makes rows of entries as they come."""
-
-    def __init__(self, now: float) -> None:
-        """`now`: unix seconds. Entries of that day need no heading."""
-        self._day = day(now)
-
-    def rows(self, entries: Iterable[TimelineEntry]) -> list[EventRow]:
-        """Return the rows of the next entries, with a heading where the day changes."""
-        found = []
-        for entry in entries:
-            today = day(entry.time)
-            if today != self._day:
-                self._day = today
-                found.append(EventRow(when="", text=today, tone="", whole=today, copied=today))
-            found.append(_row(entry))
-        return found
-
-
 def _row(entry: TimelineEntry) -> EventRow:
     then, text = time.localtime(entry.time), " ".join(entry.text.splitlines())
     return EventRow(
@@ -111,7 +92,8 @@ class EventModel(QAbstractListModel):
         super().__init__(parent)
         self._rows: list[EventRow] = []
         self._timeline: Timeline | None = None
-        self._maker = EventRows(time.time())
+        self._day = ""
+        """The day of the last row, or at first of now: entries of today need no heading."""
         self._count = 0
         """Entries of the timeline that have been taken."""
         self._epochs = 0
@@ -144,16 +126,21 @@ class EventModel(QAbstractListModel):
 
     def _read_again(self) -> None:
         self.beginResetModel()
-        self._count, self._epochs, self._maker = 0, 0, EventRows(time.time())
+        self._count, self._epochs, self._day = 0, 0, day(time.time())
         self._rows = self._new_rows()
         self.endResetModel()
 
     def _new_rows(self) -> list[EventRow]:
         if self._timeline is None or self._timeline.count == self._count:
             return []
-        new = self._timeline.newest(self._timeline.count - self._count)
+        new, rows = self._timeline.newest(self._timeline.count - self._count), list[EventRow]()
         self._count = self._timeline.count
-        rows = self._maker.rows(each for each in new if self._shows_epochs or not each.is_epoch)
+        for entry in (each for each in new if self._shows_epochs or not each.is_epoch):
+            today = day(entry.time)
+            if today != self._day:
+                self._day = today
+                rows.append(EventRow(when="", text=today, tone="", whole=today, copied=today))
+            rows.append(_row(entry))
         self._epochs += sum(row.is_epoch for row in rows)
         return rows
 

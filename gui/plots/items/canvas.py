@@ -209,7 +209,8 @@ class View(pg.ViewBox):  # type: ignore[misc]  # pyqtgraph ships no types
 
     def mouseDragEvent(self, ev: MouseDragEvent, axis: int | None = None) -> None:  # noqa: N802
         """Select a range, or move one axis."""
-        if axis is None and ev.button() is Qt.MouseButton.LeftButton and not _shifted(ev):
+        is_shifted = bool(ev.modifiers() & Qt.KeyboardModifier.ShiftModifier)
+        if axis is None and ev.button() is Qt.MouseButton.LeftButton and not is_shifted:
             ev.accept()
             self._select(ev)
             return
@@ -238,10 +239,6 @@ class View(pg.ViewBox):  # type: ignore[misc]  # pyqtgraph ships no types
         self._selection.setBrush(colour)
         self._selection.setRegion(ends)
         self._selection.show()
-
-
-def _shifted(ev: MouseDragEvent) -> bool:
-    return bool(ev.modifiers() & Qt.KeyboardModifier.ShiftModifier)
 
 
 class Canvas(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph ships no types
