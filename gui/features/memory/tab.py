@@ -80,7 +80,7 @@ def _replaced(former: QWidget) -> QWidget:
 
 COLUMNS = (tr_noop("Device"), tr_noop("Before → peak → after"), tr_noop("Took"), tr_noop("Verdict"))
 USAGE, VERDICT = 1, len(COLUMNS) - 1
-MIN_PX = 150
+MIN_PX = 240
 
 
 class VerdictTable(QWidget):
@@ -317,7 +317,7 @@ def _sum(processes: Sequence[ProcessInfo]) -> Bytes:
 
 NAMES = ("this_run_bytes", "other_runs_bytes", "others_bytes", "unclaimed_bytes", "free_bytes")
 """The columns of `PARTS` in CSV."""
-MIN_PX, NARROW_PX = 240, 560
+NARROW_PX = 560
 """Below `NARROW_PX` the column of unattributed memory is hidden: the bar needs the room."""
 BAR_PX, ROUND_PX, SWATCH_PX, GAP_PX, SIDE_PX = 10, 3, 9, 1, 6
 PALE = 0.45
