@@ -247,11 +247,11 @@ def row_of(*widgets: QWidget, shares: Sequence[int] = (), spacing_px: int = 7) -
     return ground
 
 
-def side_by_side(*fields: QWidget, shares: Sequence[int] = ()) -> QWidget:
-    """Return fields in one row; `shares`: their shares of the width, equal by default."""
+def side_by_side(*fields: QWidget) -> QWidget:
+    """Return fields of equal width in one row."""
     for each in fields:
         each.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
-    ground = row_of(*fields, shares=shares or [1] * len(fields))
+    ground = row_of(*fields, shares=[1] * len(fields))
     ground.setFocusProxy(fields[0])
     return ground
 

@@ -118,9 +118,9 @@ class ColouredLabel(QLabel):
         super().__init__()
         self.setTextFormat(Qt.TextFormat.RichText)
 
-    def show_groups(self, groups: Iterable[Sequence[Span]], *, in_lines: bool = False) -> None:
-        """Show groups of spans beside each other, or one per line."""
-        self.setText(("<br>" if in_lines else GAP).join(_html(group) for group in groups))
+    def show_groups(self, groups: Iterable[Sequence[Span]]) -> None:
+        """Show groups of spans beside each other."""
+        self.setText(GAP.join(map(_html, groups)))
 
     def show_table(self, headings: Iterable[Sequence[Span]], rows: Sequence[Row], *, columns: int) -> None:
         """Show headings, one per line, and below them rows of a name and a number, in columns from top to bottom."""

@@ -300,7 +300,7 @@ class DifferencesCard(QFrame):
         self.why_button.toggled.connect(lambda _: self._show_page())
         self.export = _menu_button("comparisonExport", tr("Export"))
         for text, act in self.export_entries():
-            add_action(self.export.menu(), text).triggered.connect(lambda _, act=act: act())
+            add_action(self.export.menu(), text, act)
         title = PlainLabel(tr("Differences"), role="title")
         parts = (title, (self.summary, 1), self.target, self.baseline, self.why_button, self.export)
         hbox(column, *parts, gap=6)
@@ -314,9 +314,7 @@ class DifferencesCard(QFrame):
         if texts != [action.text() for action in menu.actions()]:
             menu.clear()
             for row, text in enumerate(texts):
-                action = add_action(menu, text)
-                action.setCheckable(True)
-                action.triggered.connect(lambda _, row=row: self.baseline_chosen.emit(row))
+                add_action(menu, text, partial(self.baseline_chosen.emit, row)).setCheckable(True)
         for row, action in enumerate(menu.actions()):
             action.setChecked(row == chosen)
         self.baseline.setVisible(len(entries) > 1)

@@ -273,19 +273,14 @@ class HistoryController(Feature):
         judge = partial(_judge_tags, may_remove=True)
 
         def take(text: str) -> None:
-            self._tag_several(run_dirs, _tags(text))
+            words = _tags(text)
+            taken = {word[1:] for word in words if word.startswith("-")}
+            self._change_several(run_dirs, lambda marks: {
+                "add_tags": [word for word in words if not word.startswith("-") and word not in marks.tags],
+                "remove_tags": [tag for tag in marks.tags if tag in taken],
+            })
 
         NameDialog(self.panels.window, take, question=question, name="", yes=tr("Save"), judge=judge).open()
-
-    def _tag_several(self, run_dirs: Sequence[str], words: Sequence[str]) -> None:
-        added = [word for word in words if not word.startswith("-")]
-        taken = {word[1:] for word in words if word.startswith("-")}
-
-        def changes(marks: Marks) -> dict[str, Any]:
-            new, gone = [tag for tag in added if tag not in marks.tags], [tag for tag in marks.tags if tag in taken]
-            return {"add_tags": new, "remove_tags": gone}
-
-        self._change_several(run_dirs, changes)
 
     # -- dialogs ---------------------------------------------------------------------------------
 
