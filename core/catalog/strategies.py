@@ -197,6 +197,14 @@ def strategy_of(spec: RunSpec) -> Strategy:
     return find_launch_mode(spec.strategy) if spec.script else find_strategy(spec.framework, spec.strategy)
 
 
+def strategy_title(spec: RunSpec) -> str:
+    """Return the title of the strategy of a run; a strategy of another version has its name."""
+    try:
+        return tr(strategy_of(spec).title)
+    except ValueError:
+        return spec.strategy
+
+
 def strategies_of(framework_name: str) -> list[Strategy]:
     return [row for row in STRATEGIES if row.framework == framework_name]
 

@@ -132,9 +132,9 @@ def setting_title(name: str) -> str:
     return f"{words[:1].upper()}{words[1:]}" or name
 
 
-def significant(value: float, digits: int = 3) -> str:
-    """Return a number with so many significant digits, zeros at its end included: `2.00`, `0.391`, `1.20e-05`."""
-    return f"{value:#.{digits}g}".removesuffix(".")
+def significant(value: float) -> str:
+    """Return a number with three significant digits, zeros at its end included: `2.00`, `0.391`, `1.20e-05`."""
+    return f"{value:#.3g}".removesuffix(".")
 
 
 def places_for(spacing: float) -> int:

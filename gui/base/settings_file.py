@@ -88,8 +88,16 @@ class SettingsFile:
     def move_aside_if_damaged(self) -> None:
         """Rename a file that is no JSON, and say so in `problem`; otherwise nothing is saved until it is mended."""
         with config_folder_locked():
-            if self._read() is None and self._is_damaged:
-                self._move_aside()
+            if self._read() is not None or not self._is_damaged:
+                return
+            kept = self.path.with_name(f"{self.path.stem}-damaged-{time.strftime('%Y%m%d-%H%M%S')}.json")
+            try:
+                self.path.rename(kept)
+            except OSError as error:
+                log.warning("%s", error)
+                return
+        self.problem = tr(DAMAGED, path=self.path, kept=kept.name)
+        log.warning("%s", self.problem)
 
     def _read(self) -> dict[str, Any] | None:
         """Return all values; None if the file is there and cannot be read, or is damaged."""
@@ -107,16 +115,6 @@ class SettingsFile:
             pass
         self._is_damaged = True
         return None
-
-    def _move_aside(self) -> None:
-        kept = self.path.with_name(f"{self.path.stem}-damaged-{time.strftime('%Y%m%d-%H%M%S')}.json")
-        try:
-            self.path.rename(kept)
-        except OSError as error:
-            log.warning("%s", error)
-            return
-        self.problem = tr(DAMAGED, path=self.path, kept=kept.name)
-        log.warning("%s", self.problem)
 
 
 def folder_key(folder: Path) -> str:

@@ -66,8 +66,10 @@ class Theme:
     @classmethod
     def chosen(cls, name: str, colours: str, app: QApplication) -> Theme:
         """Return the theme `dark` or `light` in the colours `standard` or `strong`; for other names, as the desktop."""
-        is_dark = name == "dark" if name in {"dark", "light"} else _prefers_dark(app.styleHints())
-        prefers_strong = bool(prefers_contrast(app.styleHints()))
+        hints = app.styleHints()
+        prefers_dark = hints.colorScheme() != Qt.ColorScheme.Light  # also if the desktop does not say what it is
+        is_dark = name == "dark" if name in {"dark", "light"} else prefers_dark
+        prefers_strong = bool(prefers_contrast(hints))
         is_strong = colours == "strong" if colours in {"standard", "strong"} else prefers_strong
         return {(each.is_dark, each.is_strong): each for each in THEMES}[is_dark, is_strong]
 
@@ -159,11 +161,6 @@ def follow_desktop(app: QApplication, change: Callable[[], object]) -> None:
     hints.colorSchemeChanged.connect(change)
     if hasattr(hints, "accessibility"):
         hints.accessibility().contrastPreferenceChanged.connect(change)
-
-
-def _prefers_dark(hints: QStyleHints) -> bool:
-    """Return whether the desktop is dark, or does not say what it is."""
-    return bool(hints.colorScheme() != Qt.ColorScheme.Light)
 
 
 def apply(app: QApplication, theme: Theme) -> None:

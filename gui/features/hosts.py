@@ -15,10 +15,11 @@ from core.text import first_names, join_names
 from gui.base.jobs import Jobs, reason
 from gui.base.theme import mark
 from gui.machine.device_rows import all_together, free_devices
+from gui.widgets.buttons import push_button
 from gui.widgets.dialogs import InfoDialog, ask
 from gui.widgets.fields import line
 from gui.widgets.layouts import hbox
-from gui.widgets.plain_text import PlainLabel, named, verbatim
+from gui.widgets.plain_text import PlainLabel, verbatim
 from gui.widgets.table import RowsTable, text_columns
 from gui.window.feature import Feature
 
@@ -94,6 +95,7 @@ class HostListController(Feature):
     # -- test and add ------------------------------------------------------------------------------
 
     def _test(self, name: str) -> None:
+        self.show_dialog(name)
         host = self._host(name)
         if host is not None and self._dialog is not None:
             self._new = None
@@ -217,7 +219,7 @@ class HostListController(Feature):
         return [
             *chosen,
             (tr("Copy address"), lambda: QGuiApplication.clipboard().setText(host.address)),
-            (tr("Test…"), lambda: self._test_in_dialog(host.name)),
+            (tr("Test…"), lambda: self._test(host.name)),
             (tr("Remove…"), lambda: self.ask_to_remove(host.name)),
             None,
             (tr("Hosts…"), lambda: self.show_dialog(host.name)),
@@ -227,10 +229,6 @@ class HostListController(Feature):
         """Tick these devices of a host and no others there."""
         own = {row.id for row in self._panel.chosen.rows_of(name)}
         self._panel.chosen.tick_only([*(each for each in self._panel.chosen.wanted if each not in own), *ids])
-
-    def _test_in_dialog(self, name: str) -> None:
-        self.show_dialog(name)
-        self._test(name)
 
 
 def _answer(report: HostReport, state: str) -> str:
@@ -270,18 +268,15 @@ class HostsDialog(InfoDialog):
         self.table.horizontalHeader().setStretchLastSection(True)
         self.table.setFixedHeight(self.lines(TABLE_LINES))
         self.content.addWidget(self.table)
-        self.test_button = named(QPushButton(tr("&Test")), "testHostButton")
-        self.remove_button = named(QPushButton(tr("&Remove…")), "removeHostButton")
+        self.test_button = push_button("testHostButton", tr("&Test"))
+        self.remove_button = push_button("removeHostButton", tr("&Remove…"))
         self._empty = PlainLabel(tr("No host has been added."), role="small")
         hbox(self.content, self.test_button, self.remove_button, self._empty, 0, gap=12)
         self.address, self.name, self.command = self._add_fields()
         self._result = PlainLabel(name="hostResult", wraps=True)
         self._result.setMinimumHeight(self.lines(RESULT_LINES))
         self.content.addWidget(self._result)
-        for button in (self.test_button, self.remove_button, self.addition):
-            button.setAutoDefault(False)
         self.table.chosen_changed.connect(self._enable)
-        self.addition.clicked.connect(self._ask_to_add)
         self.show_lines(lines)
         self.address.setFocus()
         self.resize(self.characters(WIDTH), self.sizeHint().height())
@@ -323,7 +318,8 @@ class HostsDialog(InfoDialog):
             form.addRow(self.row_label(label, field), field)
             field.textChanged.connect(lambda _: self._enable())
             field.returnPressed.connect(self._ask_to_add)
-        self.addition = named(QPushButton(tr("Test and &add")), "addHostButton", role="primary")
+        add = self._ask_to_add
+        self.addition = push_button("addHostButton", tr("Test and &add"), role="primary", does=add)
         hbox(holder := QWidget(), self.addition, 0)
         form.addRow("", holder)
         return address, name, command
@@ -384,7 +380,7 @@ class HostController(Feature):
             return
         self._show(state)
         if state.is_complete and (before is None or not before.is_complete):
-            self._run_list.show_again()  # an empty list means something else now
+            self._run_list.changed.emit()  # an empty list means something else now
         if self.wants_newest and state.is_complete and not state.left:
             self._run_list.poll(now=True)
             self._offer_newest()

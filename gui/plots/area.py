@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from PySide6.QtCore import QEvent, QObject, QPoint, QSize, Qt, QTimer, Signal
+from PySide6.QtCore import QEvent, QPoint, QSize, Qt, QTimer, Signal
 from PySide6.QtWidgets import QMenu, QScrollArea, QSplitter, QWidget
 
 from core.devices.device import own_id
@@ -15,7 +16,7 @@ from core.runs.facts import RunFacts, RunState, state_info
 from core.series.run_series import RunSeries
 from gui.base.timers import StepQueue
 from gui.widgets.buttons import compact_button
-from gui.widgets.layouts import scroll_down, vbox
+from gui.widgets.layouts import Watch, scroll_down, vbox
 from gui.widgets.plain_text import named
 
 if TYPE_CHECKING:
@@ -96,12 +97,6 @@ class PlotArea(QSplitter):
         first = self.widget(0)
         return self.height() if first is None else first.height()
 
-    def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 (Qt's name)
-        """Report the new height of a plot. It may also have changed because another one needs more room."""
-        if event.type() == QEvent.Type.Resize:
-            self.resized.emit()
-        return super().eventFilter(watched, event)
-
     def load(self) -> None:
         """Import what the plots need; `create_plots` does so, too, but at once the two would block the window long."""
         from gui.plots import registry  # noqa: F401 (with it numpy and pyqtgraph)
@@ -136,7 +131,7 @@ class PlotArea(QSplitter):
             self.cards = MetricCards(plot)  # type: ignore[arg-type]  # the first row is the loss
         self.insertWidget(place, plot if self.plots else self.cards)
         self.setStretchFactor(place, SHARES[min(place, len(SHARES) - 1)])
-        plot.installEventFilter(self)
+        Watch(self, plot, {QEvent.Type.Resize}, self.resized.emit)  # which may be so since another one needs more room
         self.plots[row.name] = plot
         return plot
 
@@ -205,11 +200,9 @@ class PlotArea(QSplitter):
 
     def _add_optional(self, name: str) -> Plot:
         plot = self._add(self._rows[name])
-        tip = tr("Hide this plot (menu View, Plots, shows it again)")
+        tip, hide = tr("Hide this plot (menu View, Plots, shows it again)"), partial(self.set_plot_shown, name, False)
         spoken = tr("Hide the {title} plot", title=tr(self._rows[name].title).lower())
-        hide = compact_button(f"{name}Hide", tr("Hide"), tip, role="flat", spoken=spoken)
-        hide.clicked.connect(lambda: self.set_plot_shown(name, False))
-        plot.header.addWidget(hide)
+        plot.header.addWidget(compact_button(f"{name}Hide", tr("Hide"), tip, role="flat", spoken=spoken, does=hide))
         self._link.add(plot)
         plot.show_training_end(paused=self._state is RunState.PAUSED, over=state_info(self._state).over)
         plot.show_empty_words(self._empty_words(name))

@@ -174,9 +174,8 @@ class PlotCard(QFrame):
 
     def set_note(self, text: str, tone: str = "") -> None:
         """Show a text instead of the read-out (`tone`: good, warn, bad); the empty string removes it."""
-        self._note.setText(text)
+        self._note.show_text(text)
         mark(self._note, tone=tone)
-        self._note.setVisible(bool(text))
         self._values.setVisible(not text)
 
     def set_follow(self, follow: bool) -> None:

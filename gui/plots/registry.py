@@ -82,7 +82,8 @@ class PlotLink:
             plot.set_follow(follow)
 
     def _move(self, origin: Plot) -> None:
-        times = origin.shown_times()
+        lo, hi = origin.canvas.x_range
+        times = origin.time_at(lo), origin.time_at(hi)
         for plot in self._others(origin):
             if not (plot in self._over_time and origin in self._over_time):
                 plot.show_times(times)

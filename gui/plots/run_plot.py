@@ -54,11 +54,6 @@ class Plot(PlotCard):
         """Return the position of a unix time on the x axis; None if nothing was measured then."""
         return None if self.run_series is None else float(self.axis(self.run_series).place(np.array([time]))[0])
 
-    def shown_times(self) -> OpenSpan:
-        """Return the unix times of the ends of the x axis."""
-        lo, hi = self.canvas.x_range
-        return self.time_at(lo), self.time_at(hi)
-
     def show_times(self, times: OpenSpan) -> None:
         """Show these unix times on the x axis."""
         if self.run_series is None:

@@ -31,8 +31,7 @@ class UtilisationPlot(DevicePlot):
 
     def __init__(self, *, name: str, title: str) -> None:
         super().__init__(name=name, title=title)
-        self.form_button = compact_button("stripsButton", "", role="flat")
-        self.form_button.clicked.connect(self._choose_other)
+        self.form_button = compact_button("stripsButton", "", role="flat", does=self._choose_other)
         self.form_button.hide()
         self.header.insertWidget(3, self.form_button)
 

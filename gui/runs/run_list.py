@@ -92,10 +92,6 @@ class RunListService(QObject):
         """Return the summary of the run in a directory; None if there is none."""
         return next((each for each in self.summaries if str(each.dir) == run_dir), None)
 
-    def show_again(self) -> None:
-        """Have the list shown again, since something that the runs do not tell has changed what it means."""
-        self.changed.emit()
-
     @property
     def table_files(self) -> tuple[str, ...]:
         """The names of the files of scaling tables below the root."""

@@ -1,6 +1,8 @@
-"""Small buttons, check boxes and menus of buttons; buttons that keep the focus while they are disabled."""
+"""Buttons, small check boxes and menus of buttons; buttons that keep the focus while they are disabled."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 from PySide6.QtCore import QSize
 from PySide6.QtWidgets import QCheckBox, QMenu, QPushButton, QStyle, QStyleOptionButton, QToolButton
@@ -9,14 +11,26 @@ from gui.base.icons import SIDE_PX, ButtonIcon
 from gui.widgets.plain_text import named
 
 
-def compact_button(name: str, text: str, tip: str = "", *, role: str = "", spoken: str = "") -> QPushButton:
-    """Return a small button.
+def push_button(
+    name: str, text: str, tip: str = "", *, role: str = "", spoken: str = "", does: Callable[[], object] | None = None
+) -> QPushButton:
+    """Return a button that Enter elsewhere in a dialog does not press.
 
-    `role`: one of the style sheet, see its head; `spoken`: what a screen reader says in place of the text.
+    `role`: one of the style sheet, see its head; `spoken`: what a screen reader says in place of the text; `does`: what
+    a press does.
     """
-    button = named(QPushButton(text), name, spoken, tip, compact=True, role=role)
+    button = named(QPushButton(text), name, spoken, tip, role=role)
     button.setAutoDefault(False)
+    if does is not None:
+        button.clicked.connect(lambda _: does())
     return button
+
+
+def compact_button(
+    name: str, text: str, tip: str = "", *, role: str = "", spoken: str = "", does: Callable[[], object] | None = None
+) -> QPushButton:
+    """Return a small button; the arguments are those of `push_button`."""
+    return named(push_button(name, text, tip, role=role, spoken=spoken, does=does), compact=True)
 
 
 def icon_button(

@@ -9,6 +9,7 @@ from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QAbstractScrollArea, QMenu, QWidget
 
 from core.language import tr
+from gui.widgets.plain_text import verbatim
 
 Action = tuple[str, Callable[[], object]]
 """Its text and what it does."""
@@ -21,10 +22,14 @@ def copy_entries(asked: Callable[[str], object]) -> list[Action]:
     return [(tr("Copy table as Markdown"), lambda: asked("markdown")), (tr("Copy table as CSV"), lambda: asked("csv"))]
 
 
-def add_action(menu: QMenu, text: str) -> QAction:
+def add_action(menu: QMenu, text: str, does: Callable[[], object] | None = None, tip: str = "") -> QAction:
     """Add an action to a menu, and return it. It is made here: PySide loses sight of those that Qt makes."""
     action = QAction(text, menu)
     menu.addAction(action)
+    if tip:
+        action.setToolTip(verbatim(tip))
+    if does is not None:
+        action.triggered.connect(lambda _: does())
     return action
 
 
@@ -36,9 +41,8 @@ def open_menu(widget: QWidget, name: str, entries: Sequence[Entry], place: QPoin
     for entry in entries:
         if entry is None:
             menu.addSeparator()
-            continue
-        text, act = entry
-        add_action(menu, text).triggered.connect(lambda _, act=act: act())
+        else:
+            add_action(menu, *entry)
     menu.popup(place)
 
 

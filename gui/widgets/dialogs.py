@@ -28,6 +28,7 @@ from core.language import tr, tr_noop
 from gui.base.icons import ButtonIcon
 from gui.base.text_size import scaled
 from gui.base.theme import mark
+from gui.widgets.buttons import push_button
 from gui.widgets.fields import FormScroll
 from gui.widgets.layouts import hbox, vbox
 from gui.widgets.plain_text import PlainLabel, bold_label, named
@@ -98,12 +99,10 @@ class InfoDialog(ScreenDialog):
             super().keyPressEvent(event)
 
     def add_button(
-        self, name: str, text: str, action: Callable[[], object] = lambda: None, tip: str = ""
+        self, name: str, text: str, action: Callable[[], object] | None = None, tip: str = ""
     ) -> QPushButton:
         """Add a button at the left of the row."""
-        button = named(QPushButton(text), name, tip=tip)
-        button.setAutoDefault(False)
-        button.clicked.connect(lambda _: action())
+        button = push_button(name, text, tip, does=action)
         self._buttons.insertWidget(self._buttons.count() - 2, button)  # left of the stretch
         return button
 
@@ -143,8 +142,7 @@ class Question(ScreenDialog):
         named(self, name).setWindowTitle("Trainyard")
         self.yes = named(QPushButton(yes), "yesButton", role="primary")
         self.yes.setDefault(True)
-        self.no = named(QPushButton(tr("Cancel")), "noButton")
-        self.no.setAutoDefault(False)
+        self.no = push_button("noButton", tr("Cancel"))
         self.buttons = QDialogButtonBox()
         self.buttons.addButton(self.yes, QDialogButtonBox.ButtonRole.AcceptRole)
         self.buttons.addButton(self.no, QDialogButtonBox.ButtonRole.RejectRole)
@@ -180,11 +178,9 @@ class ConfirmDialog(Question):
         proposed = self.no
         if other is not None:
             text, action = other
-            button = named(QPushButton(text), "otherButton", role="" if is_destructive else "primary")
-            button.setAutoDefault(False)
-            self.buttons.addButton(button, QDialogButtonBox.ButtonRole.ActionRole)
-            button.clicked.connect(self.reject)
+            button = push_button("otherButton", text, role="" if is_destructive else "primary", does=self.reject)
             button.clicked.connect(lambda _: action())
+            self.buttons.addButton(button, QDialogButtonBox.ButtonRole.ActionRole)
             proposed = self.no if is_destructive else button
         proposed.setAutoDefault(True)  # so that Enter on another button does not give this answer
         proposed.setDefault(True)

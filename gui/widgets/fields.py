@@ -25,7 +25,7 @@ from PySide6.QtWidgets import (
 from core.config.sweep import values_of
 from gui.base.text_size import scale, scaled
 from gui.base.theme import inset
-from gui.widgets.layouts import hbox, scroll_down
+from gui.widgets.layouts import Watch, hbox, scroll_down
 from gui.widgets.plain_text import PlainLabel, named, verbatim
 
 MARGIN_PX = 28
@@ -247,11 +247,11 @@ def row_of(*widgets: QWidget, shares: Sequence[int] = (), spacing_px: int = 7) -
     return ground
 
 
-def side_by_side(*fields: QWidget, shares: Sequence[int] = ()) -> QWidget:
-    """Return fields in one row; `shares`: their shares of the width, equal by default."""
+def side_by_side(*fields: QWidget) -> QWidget:
+    """Return fields of equal width in one row."""
     for each in fields:
         each.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
-    ground = row_of(*fields, shares=shares or [1] * len(fields))
+    ground = row_of(*fields, shares=[1] * len(fields))
     ground.setFocusProxy(fields[0])
     return ground
 
@@ -280,6 +280,7 @@ class FormScroll(QScrollArea):
         scroll_down(self)
         self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Maximum)
         self.setWidget(content)
+        Watch(self, content, {QEvent.Type.LayoutRequest}, self.updateGeometry)
 
     def sizeHint(self) -> QSize:  # noqa: N802 (Qt's name)
         """Return the size of the content."""
@@ -288,9 +289,3 @@ class FormScroll(QScrollArea):
     def minimumSizeHint(self) -> QSize:  # noqa: N802 (Qt's name)
         """Return the least width of the content, which is not scrolled sideways, and the height of a row."""
         return QSize(self._content.minimumSizeHint().width(), 40)
-
-    def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 (Qt's name)
-        """Follow a change of the content's size."""
-        if watched is self._content and event.type() == QEvent.Type.LayoutRequest:
-            self.updateGeometry()
-        return super().eventFilter(watched, event)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from PySide6.QtCore import QEvent, QObject, QPoint, Qt, Signal
+from PySide6.QtCore import QEvent, QPoint, Qt, Signal
 from PySide6.QtGui import QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import QCheckBox, QComboBox, QFrame, QLineEdit, QPushButton, QScrollArea, QWidget
 
@@ -19,7 +19,7 @@ from gui.base.text_size import scaled
 from gui.base.theme import mark
 from gui.widgets.buttons import compact_button
 from gui.widgets.fields import MAX_NUMBER, ROW_PX, WholeBox, choice, field, form, label, line, select, whole_number
-from gui.widgets.layouts import hbox, scroll_down, vbox
+from gui.widgets.layouts import Watch, hbox, scroll_down, vbox
 from gui.widgets.plain_text import PlainLabel, bold_label, named
 
 LABEL_PX = 166
@@ -366,11 +366,9 @@ class SettingsSheet(QFrame):
         self.search.setPlaceholderText(tr("Search the settings"))
         self.search.setClearButtonEnabled(True)
         self.search.textChanged.connect(lambda _: self.show_matching())
-        every = tr("Give every setting of this sheet its default")
-        self.defaults = compact_button("resetSettings", tr("Reset to defaults"), every)
-        self.defaults.clicked.connect(self._reset)
-        done = compact_button("closeSettings", tr("Done"), tr("Close the settings (Escape)"))
-        done.clicked.connect(self.close_sheet)
+        every, close = tr("Give every setting of this sheet its default"), tr("Close the settings (Escape)")
+        self.defaults = compact_button("resetSettings", tr("Reset to defaults"), every, does=self._reset)
+        done = compact_button("closeSettings", tr("Done"), close, does=self.close_sheet)
         self._none = PlainLabel(tr(NONE), role="empty", wraps=True)
         self._lay_out(done)
         self.hide()
@@ -378,7 +376,7 @@ class SettingsSheet(QFrame):
     def cover(self, ground: QWidget) -> None:
         """Cover this part of the parent whenever the sheet is open."""
         self._ground = ground
-        ground.installEventFilter(self)
+        Watch(self, ground, {QEvent.Type.Resize, QEvent.Type.Move}, self._follow)
 
     def toggle(self) -> None:
         """Open the sheet, or close it."""
@@ -411,11 +409,9 @@ class SettingsSheet(QFrame):
         if event.key() == Qt.Key.Key_Escape:
             self.close_sheet()
 
-    def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 (Qt's name)
-        """Follow the size of the part that is covered."""
-        if self.isVisible() and event.type() in {QEvent.Type.Resize, QEvent.Type.Move}:
+    def _follow(self) -> None:
+        if self.isVisible():
             self._place()
-        return super().eventFilter(watched, event)
 
     def _place(self) -> None:
         if self._ground is not None:

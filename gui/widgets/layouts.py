@@ -1,8 +1,10 @@
-"""Lay out widgets in rows, columns and areas that scroll."""
+"""Lay out widgets in rows, columns and areas that scroll; follow what happens to a widget."""
 
 from __future__ import annotations
 
-from PySide6.QtCore import Qt
+from collections.abc import Callable, Collection
+
+from PySide6.QtCore import QEvent, QObject, Qt
 from PySide6.QtWidgets import QBoxLayout, QFrame, QGridLayout, QScrollArea, QWidget
 
 Ground = QWidget | QBoxLayout
@@ -52,6 +54,23 @@ def grid(ground: QWidget, *, gap: int = 14, line_gap: int = 3) -> QGridLayout:
     layout.setVerticalSpacing(line_gap)
     layout.setColumnStretch(1, 1)
     return layout
+
+
+class Watch(QObject):
+    """Calls a function when a widget is about to get events of these kinds, as long as the owner lives."""
+
+    def __init__(
+        self, owner: QObject, watched: QWidget, kinds: Collection[QEvent.Type], do: Callable[[], object]
+    ) -> None:
+        super().__init__(owner)
+        self._kinds, self._do = kinds, do
+        watched.installEventFilter(self)
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: ARG002, N802 (Qt's name)
+        """Call the function, and pass the event on."""
+        if event.type() in self._kinds:
+            self._do()
+        return False
 
 
 def scroll_down(area: QScrollArea, *, by_keys: bool = False) -> None:

@@ -207,10 +207,7 @@ class MessageStack(QWidget):
 
     def _take_out(self, strip: MessageStrip) -> None:
         self._open = [each for each in self._open if each is not strip]
-        if strip is self._shown or not self._open:
-            self._show(self._open[0] if self._open else None)
-        else:
-            self._show(self._shown)
+        self._show(self._shown if self._shown in self._open else next(iter(self._open), None))
 
     def _show_next(self) -> None:
         if self._shown in self._open:

@@ -80,6 +80,11 @@ class PlainLabel(QLabel):
             self.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         named(self, name, role=role)
 
+    def show_text(self, text: str) -> None:
+        """Show a text; the empty string hides the label."""
+        self.setText(text)
+        self.setVisible(bool(text))
+
 
 def bold_label(text: str) -> PlainLabel:
     """Return the heading of a group of fields."""
@@ -113,9 +118,9 @@ class ColouredLabel(QLabel):
         super().__init__()
         self.setTextFormat(Qt.TextFormat.RichText)
 
-    def show_groups(self, groups: Iterable[Sequence[Span]], *, in_lines: bool = False) -> None:
-        """Show groups of spans beside each other, or one per line."""
-        self.setText(("<br>" if in_lines else GAP).join(_html(group) for group in groups))
+    def show_groups(self, groups: Iterable[Sequence[Span]]) -> None:
+        """Show groups of spans beside each other."""
+        self.setText(GAP.join(map(_html, groups)))
 
     def show_table(self, headings: Iterable[Sequence[Span]], rows: Sequence[Row], *, columns: int) -> None:
         """Show headings, one per line, and below them rows of a name and a number, in columns from top to bottom."""

@@ -56,7 +56,9 @@ class DockLayout(QObject):
             | QMainWindow.DockOption.AllowTabbedDocks
             | QMainWindow.DockOption.AnimatedDocks
         )
-        self._give_corners_to_sides()
+        left, right = Qt.DockWidgetArea.LeftDockWidgetArea, Qt.DockWidgetArea.RightDockWidgetArea
+        for corner in Qt.Corner:  # the docks at the sides are as high as the window
+            window.setCorner(corner, left if "Left" in corner.name else right)
         head, runs = QWidget(), QWidget(window)
         window.setMenuWidget(head)
         vbox(head, panels.menu, panels.header)
@@ -82,19 +84,13 @@ class DockLayout(QObject):
         window.installEventFilter(self)
         self.reset()
 
-    def _give_corners_to_sides(self) -> None:
-        """Let the docks at the sides be as high as the window."""
-        left, right = Qt.DockWidgetArea.LeftDockWidgetArea, Qt.DockWidgetArea.RightDockWidgetArea
-        for corner in Qt.Corner:
-            self._window.setCorner(corner, left if "Left" in corner.name else right)
-
     def _cover(self, scroll: PlotScroll, panels: MainPanels) -> None:
         """Place what lies over the plots."""
         failure, messages, plots = panels.failure, panels.messages, panels.plots
 
         def below_heading(width: int) -> tuple[int, int, int]:
             """Lie below the heading of the first plot, or over the heading too where there is no room."""
-            down, room = _heading_px(failure) + OVERLAY_MARGIN_PX, plots.first_px
+            down, room = LINES_BELOW_TOP * failure.fontMetrics().lineSpacing() + OVERLAY_MARGIN_PX, plots.first_px
             failure.fit(width, room - 2 * EDGE_PX)
             height = _height_of(failure, width)
             return (down if height <= room - down else EDGE_PX), width, height
@@ -355,11 +351,6 @@ def _height_of(widget: QWidget, width: int) -> int:
     if layout is not None and layout.hasHeightForWidth():
         return layout.totalHeightForWidth(width)
     return widget.sizeHint().height()
-
-
-def _heading_px(widget: QWidget) -> int:
-    """Return the height of the heading of what a widget covers."""
-    return LINES_BELOW_TOP * widget.fontMetrics().lineSpacing()
 
 
 _MOVES = {

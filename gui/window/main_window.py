@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QEvent, Qt, QTimer, Signal
 from PySide6.QtGui import (
-    QAction,
     QCloseEvent,
     QDragEnterEvent,
     QDropEvent,
@@ -43,6 +42,7 @@ from gui.base.theme import Theme, apply, follow_desktop, set_palette
 from gui.base.timers import collect_all
 from gui.machine.machine import Machine
 from gui.machine.script import is_program
+from gui.widgets.context_menu import add_action
 from gui.widgets.dialogs import FRAME, MARGINS_PX, FileDialog
 from gui.widgets.layouts import vbox
 from gui.widgets.plain_text import PlainLabel
@@ -259,9 +259,7 @@ class MainWindow(QMainWindow):
     def createPopupMenu(self) -> QMenu:  # noqa: N802 (Qt's name)
         """Return the menu of the headings of the docks."""
         menu = QMenu(self)
-        reset = QAction(tr("Reset the layout"), menu)
-        reset.triggered.connect(self.dock_layout.reset)
-        menu.addAction(reset)
+        add_action(menu, tr("Reset the layout"), self.dock_layout.reset)
         return menu
 
     def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802 (Qt's name)

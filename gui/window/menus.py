@@ -28,6 +28,7 @@ from PySide6.QtWidgets import (
 from core.language import tr, tr_noop
 from gui.runs.actions import ACTIONS, ActionState, is_table, obstacles, table_obstacles
 from gui.widgets.dialogs import FileDialog, python_files, script_files
+from gui.widgets.layouts import Watch
 from gui.widgets.plain_text import menu_text
 
 if TYPE_CHECKING:
@@ -168,7 +169,8 @@ class MenuBar(QMenuBar):
         """Add an action to the menu Run that presses a button; without a text, it has that of the button."""
         action = self._action(Entry(name=name, text=text or button.text()))
         action.triggered.connect(button.click)
-        button.installEventFilter(_Enabling(button, action))
+        action.setEnabled(button.isEnabled())
+        Watch(button, button, {QEvent.Type.EnabledChange}, lambda: action.setEnabled(button.isEnabled()))
 
         def describe() -> None:
             # The key belongs to the button: two owners of one key would make Qt press neither.
@@ -207,21 +209,6 @@ class MenuBar(QMenuBar):
         return action
 
 
-class _Enabling(QObject):
-    """Enables an action together with its button."""
-
-    def __init__(self, button: QAbstractButton, action: QAction) -> None:
-        super().__init__(button)
-        self._button, self._action = button, action
-        action.setEnabled(button.isEnabled())
-
-    def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 (Qt's name)
-        """Follow the button."""
-        if event.type() == QEvent.Type.EnabledChange:
-            self._action.setEnabled(self._button.isEnabled())
-        return super().eventFilter(watched, event)
-
-
 EXPORTS = [row.name for row in ACTIONS if row.section == "exports"]
 """Actions of a run that are in the menu File."""
 
@@ -240,8 +227,9 @@ class MenuController(QObject):
             changed.connect(shown.refresh)
         menu = panels.menu
         menu.provide(
-            openRecipe=self._open_recipe, openScript=self._open_script, close=window.close, quit=window.close,
-            resetLayout=layout.reset, fullScreen=self._toggle_full_screen,
+            openRecipe=lambda: self._choose_file(tr("Open a recipe"), panels.setup.open_recipe, python_files()),
+            openScript=lambda: self._choose_file(tr("Open a script"), panels.setup.open_script, script_files()),
+            close=window.close, quit=window.close, resetLayout=layout.reset, fullScreen=self._toggle_full_screen,
         )
         for number, tab in enumerate(menu.tabs):
             tab.triggered.connect(lambda _, number=number: self._raise_tab(number))
@@ -272,12 +260,6 @@ class MenuController(QObject):
         found = table_obstacles() if is_table(run_dir) else obstacles(self._run_list.summary(run_dir))
         for name, why_not in {**found, **self._machine.obstacles(Path(run_dir))}.items():
             states[name].why_not = why_not
-
-    def _open_recipe(self) -> None:
-        self._choose_file(tr("Open a recipe"), self._panels.setup.open_recipe, python_files())
-
-    def _open_script(self) -> None:
-        self._choose_file(tr("Open a script"), self._panels.setup.open_script, script_files())
 
     def _choose_file(self, title: str, use: Callable[[Path], None], names: str) -> None:
         dialog = FileDialog(self._window, title, lambda path: use(Path(path)), names=names)

@@ -99,8 +99,7 @@ class HeaderPanel(QWidget):
             self.run_ended.emit()
         self._shown = header
         self._show_state(header)
-        self._name.setText(header.name)
-        self._name.setVisible(bool(header.name))
+        self._name.show_text(header.name)
         self._owner.setText(tr("of {owner}", owner=header.owner))
         self._owner.setAccessibleDescription(
             tr("This run belongs to {owner}.", owner=header.owner) if header.owner else ""
@@ -166,8 +165,7 @@ class HeaderPanel(QWidget):
 
     def _show_released(self, header: RunHeader) -> None:
         is_new = header.released != self._released.text()
-        self._released.setText(header.released)
-        self._released.setVisible(bool(header.released))
+        self._released.show_text(header.released)
         if is_new:
             self._released.setAccessibleName(tr("Memory after training: {released}", released=header.released))
             announce(self._released, header.released)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Self
 
 from PySide6.QtCore import QTimer
 
-from core.language import tr, tr_noop
+from core.language import join_sentences, tr, tr_noop
 from core.results.comparison import text_table
 from core.results.curves import AXES, axis_of
 from core.results.measured_run import reasons
@@ -198,7 +198,8 @@ class ComparisonController(Feature):
             view.plot.controls.changed.connect(self._apply_controls)
             view.close_button.clicked.connect(self.close)
             view.picture_asked.connect(lambda plot: self.panels.exporter.save_picture(plot, plot.objectName()))
-            view.values_asked.connect(self._copy_values)
+            copy = panels.exporter.copy_values
+            view.values_asked.connect(lambda: copy(view.plot.measured(), view.plot.canvas.x_range))
             view.card.table.chosen_changed.connect(lambda: self._select_row(view.card.table.chosen_number()))
             view.card.baseline_chosen.connect(self._choose_baseline)
             view.card.line_toggled.connect(self._toggle_line)
@@ -242,11 +243,11 @@ class ComparisonController(Feature):
         self.services.compared.set(tuple(map(str, self.reader.chosen)))
 
     def _apply_controls(self) -> None:
-        assert self.panels.comparison is not None
-        self.panels.comparison_choices = self.panels.comparison.plot.controls.remember()
+        plot = self._view().plot
+        self.panels.comparison_choices = plot.controls.remember()
         self._show_runs()
-        self.panels.comparison.plot.invalidate()
-        self.panels.comparison.plot.redraw()
+        plot.invalidate()
+        plot.redraw()
 
     def _show_runs(self) -> None:
         """Show the runs that are read, and how many are not."""
@@ -258,7 +259,8 @@ class ComparisonController(Feature):
         if view is None or reader is None or not reader.chosen:
             return
         runs, controls = reader.runs, view.plot.controls
-        colours = self._colours_of(reader.chosen)
+        numbers = reader.colours.of(reader.chosen)
+        colours = {each: current_theme().device_colour(number) for each, number in numbers.items()}
         metrics = metrics_of(runs)
         if controls.has_other_metrics(metrics):
             controls.offer_metrics(metrics, usual_metric(runs, metrics))
@@ -280,10 +282,6 @@ class ComparisonController(Feature):
         self.panels.runs.show_colours({**own, **of_entries})
         self._choose_table()
         self._show_notices()
-
-    def _colours_of(self, run_dirs: Sequence[Path]) -> dict[Path, str]:
-        numbers = self.reader.colours.of(run_dirs)
-        return {each: current_theme().device_colour(number) for each, number in numbers.items()}
 
     # -- the table -------------------------------------------------------------------------------
 
@@ -322,7 +320,7 @@ class ComparisonController(Feature):
                 notices += comparison.notices_with(lambda row: names.get(row.runs[0].dir, row.runs[0].id))
             notices += bands_notice(view.plot.hidden_bands, BOLD_UP_TO)
             notices += hidden_notice(len(self._entries) - len(view.plot.entries))
-            view.card.show_notices(notices)
+            view.card.notices.show_text(join_sentences(notices))
 
     def _choose_baseline(self, row: int) -> None:
         comparison = self.reader.comparison
@@ -332,9 +330,8 @@ class ComparisonController(Feature):
 
     def _toggle_line(self, row: int) -> None:
         """Hide the line of a row of the table in the plots, or show it again."""
-        if self.panels.comparison is not None:
-            self._hidden ^= {self.panels.comparison.card.table.rows[row].key}
-            self._show_colours()
+        self._hidden ^= {self._view().card.table.rows[row].key}
+        self._show_colours()
 
     def _select_row(self, row: int) -> None:
         """Make the line of a row of the table stand out."""
@@ -384,12 +381,6 @@ class ComparisonController(Feature):
             exporter.ask_kind(tr("Export comparison"), "comparison", tuple(KINDS), self._export_work)
         else:
             exporter.copy_table(name, text_table(comparison))
-
-    def _copy_values(self) -> None:
-        """Copy the values that the plot of the metric shows."""
-        view = self.panels.comparison
-        if view is not None:
-            self.panels.exporter.copy_values(view.plot.measured(), view.plot.canvas.x_range)
 
     def _export_work(self, path: Path, kind: str) -> Callable[[], Outcome]:
         """Return what writes the comparison as a file of this kind on another thread."""

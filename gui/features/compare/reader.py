@@ -266,9 +266,8 @@ class ComparisonReader(QObject):
         taken = [self._add(run_dir, result) for run_dir, result in self._reader.take()]
         if any(taken):
             self._outdate()
-        reader = self._reader
         if self._reader.wanted and not self._reading.busy:
-            self._reading.start(reader.read_all, keep_as_it_is, keep_as_it_is)
+            self._reading.start(self._reader.read_all, keep_as_it_is, keep_as_it_is)
         if not self._making.busy:  # the table and the curves may not be changed while it is made
             self._follow()
 
@@ -326,13 +325,9 @@ class ComparisonReader(QObject):
 
     def make_table(self) -> None:
         """Begin to make the table if there is something new for it."""
-        if self._making.busy:
-            return
         choice, runs = self._choice, [each.measured for each in self.runs]
-        is_due = time.monotonic() - self._made_at >= TABLE_S or not self.waiting
-        if choice is None or not runs or not self._is_stale or not is_due:
-            return
-        if self._made_at and self._live and time.monotonic() - self._made_at < TABLE_S:
+        is_too_soon = time.monotonic() - self._made_at < TABLE_S and (self.waiting or self._live)
+        if self._making.busy or choice is None or not runs or not self._is_stale or is_too_soon:
             return
         self._is_stale, self._made_at = False, time.monotonic()
         self._making.start(

@@ -10,6 +10,7 @@ from pathlib import Path
 from PySide6.QtCore import QEvent, QSize, Qt, QTimer, Signal
 from PySide6.QtWidgets import QProgressBar, QWidget
 
+from core.catalog.strategies import strategy_title
 from core.config.choices import RecipeChoices
 from core.history.device_use import use_sentences
 from core.history.search import value_of
@@ -25,7 +26,7 @@ from core.schema.spec import RunSpec
 from gui.base.jobs import Jobs, sentence
 from gui.base.text_size import scaled
 from gui.base.theme import mark
-from gui.features.compare.scaling_tables import ScalingPlot, bars_of, shown_cells, strategy_title, table_sentence
+from gui.features.compare.scaling_tables import ScalingPlot, bars_of, shown_cells, table_sentence
 from gui.plots import exports
 from gui.plots.exports import KINDS, PICTURES, Outcome, picture_work
 from gui.runs.rows import run_title
@@ -311,9 +312,8 @@ class ScalingDialog(Question):
     def _check(self) -> None:
         problem, preview = self._judge(self.chosen)
         self.yes.setEnabled(not problem)
-        for part, text in ((self.problem, problem), (self.preview, preview)):
-            part.setText(text)
-            part.setVisible(bool(text))
+        self.problem.show_text(problem)
+        self.preview.show_text(preview)
 
 
 def _wrapped(text: str = "") -> PlainLabel:
@@ -379,8 +379,7 @@ class ScalingTableDialog(InfoDialog):
         self.export.setEnabled(bool(cells))
         self.table.setVisible(bool(cells))
         self.plot.setVisible(bool(cells))
-        self.notices.setText("\n".join(notices))
-        self.notices.setVisible(bool(notices))
+        self.notices.show_text("\n".join(notices))
         if not cells or [list(row) for row in cells] == self._shown:
             return
         self._shown = [list(row) for row in cells]

@@ -15,14 +15,13 @@ from PySide6.QtCore import QObject, QPointF, QRect, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QColor, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QFrame, QSizePolicy
 
-from core.catalog.strategies import strategy_of
+from core.catalog.strategies import strategy_title
 from core.history.summary import RunSummary
 from core.language import join_sentences, tr, tr_plural
 from core.results.scaling_record import ScalingRecord, read_record
 from core.results.scaling_table import ScalingTable, read_table, text_table
 from core.runs.facts import RunState, state_info
 from core.schema.paths import SCALING_SUFFIX
-from core.schema.spec import RunSpec
 from gui.base.jobs import Jobs
 from gui.base.painting import draw_elided, small_font
 from gui.base.text_size import scaled
@@ -68,14 +67,6 @@ class ShownTable:
     def state(self) -> RunState:
         """The state of the whole, as of one run."""
         return RunState.RUNNING if self.is_measured else state_of(self.states)
-
-
-def strategy_title(spec: RunSpec) -> str:
-    """Return the title of a strategy; a strategy of another version has its name."""
-    try:
-        return tr(strategy_of(spec).title)
-    except ValueError:
-        return spec.strategy
 
 
 def shown_cells(table: ScalingTable) -> list[list[str]]:

@@ -33,7 +33,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from core.language import join_sentences, tr, tr_noop
+from core.language import tr, tr_noop
 from core.text import one_line
 from gui.base.icons import ButtonIcon, paint_mark
 from gui.base.painting import Index, draw_elided, paint_row_background, small_font
@@ -230,6 +230,7 @@ class DifferencesCard(QFrame):
         give_menu(self.table, "comparisonTableMenu", self._row_entries)
         self.why = _text_view()
         self.notices = ElidedLabel(name="comparisonNotices", role="small")
+        """What a reader of the numbers should know."""
         self.notices.hide()
         self.empty = PlainLabel(role="empty", wraps=True)
         self.empty.setAlignment(Qt.AlignmentFlag.AlignCenter)
@@ -256,12 +257,6 @@ class DifferencesCard(QFrame):
         self.table.show_rows(())
         self.summary.setText("")
         self._show_page()
-
-    def show_notices(self, sentences: Sequence[str]) -> None:
-        """Say what a reader of the numbers should know."""
-        text = join_sentences(sentences)
-        self.notices.setText(text)
-        self.notices.setVisible(bool(text))
 
     def show_why(self, lines: Sequence[str]) -> None:
         """Show why runs differ in place of the table, once it is asked for."""
@@ -302,10 +297,10 @@ class DifferencesCard(QFrame):
         why = tr("Why the runs differ")
         self.why_button = compact_button("comparisonWhyButton", tr("Why?"), tr(WHY_TIP), role="link", spoken=why)
         self.why_button.setCheckable(True)
-        self.why_button.toggled.connect(self._toggle_why)
+        self.why_button.toggled.connect(lambda _: self._show_page())
         self.export = _menu_button("comparisonExport", tr("Export"))
         for text, act in self.export_entries():
-            add_action(self.export.menu(), text).triggered.connect(lambda _, act=act: act())
+            add_action(self.export.menu(), text, act)
         title = PlainLabel(tr("Differences"), role="title")
         parts = (title, (self.summary, 1), self.target, self.baseline, self.why_button, self.export)
         hbox(column, *parts, gap=6)
@@ -319,9 +314,7 @@ class DifferencesCard(QFrame):
         if texts != [action.text() for action in menu.actions()]:
             menu.clear()
             for row, text in enumerate(texts):
-                action = add_action(menu, text)
-                action.setCheckable(True)
-                action.triggered.connect(lambda _, row=row: self.baseline_chosen.emit(row))
+                add_action(menu, text, partial(self.baseline_chosen.emit, row)).setCheckable(True)
         for row, action in enumerate(menu.actions()):
             action.setChecked(row == chosen)
         self.baseline.setVisible(len(entries) > 1)
@@ -342,13 +335,10 @@ class DifferencesCard(QFrame):
         if not is_bad:
             self.target_chosen.emit(value)
 
-    def _toggle_why(self, shown: bool) -> None:
-        self.why_button.setText(tr("Table") if shown else tr("Why?"))
-        self._show_page()
-
     def _show_page(self) -> None:
-        table = self.table if self.table.rows else self.empty
-        self._stack.setCurrentWidget(self.why if self.why_button.isChecked() else table)
+        table, shows_why = self.table if self.table.rows else self.empty, self.why_button.isChecked()
+        self._stack.setCurrentWidget(self.why if shows_why else table)
+        self.why_button.setText(tr("Table") if shows_why else tr("Why?"))
 
     def _colour_lines(self) -> None:
         """Paint lines that a text got green and those it lost red; the sign tells them apart, too."""

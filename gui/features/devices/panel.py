@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from math import inf
 from typing import TYPE_CHECKING
 
@@ -273,20 +274,15 @@ class DeviceView(QTreeView):
         menu.setToolTipsVisible(True)
         copy_id = tr("Copy UUID") if own_id(row.id).startswith(UUIDS) else tr("Copy id")
         for title, copied in ((copy_id, row.id), (tr("Copy name"), row.full_name)):
-            action = add_action(menu, title)
-            action.setToolTip(verbatim(copied))
-            action.triggered.connect(lambda _, copied=copied: QGuiApplication.clipboard().setText(copied))
+            add_action(menu, title, partial(QGuiApplication.clipboard().setText, copied), tip=copied)
         menu.addSeparator()
         if not row.host:  # only those of this machine are listed
-            processes = add_action(menu, tr("Show its processes"))
-            processes.triggered.connect(lambda: self.processes_asked.emit(row.id))
+            add_action(menu, tr("Show its processes"), lambda: self.processes_asked.emit(row.id))
             if not row.is_cpu and not row.is_mig and not row.asleep:  # which asking would wake up
-                add_action(menu, tr("Health…")).triggered.connect(lambda: self.health_asked.emit(row.id))
-        tick_only = add_action(menu, tr("Tick only this device"))
+                add_action(menu, tr("Health…"), lambda: self.health_asked.emit(row.id))
         why_not = tr(row.lost or "") or row.why_blocked
-        tick_only.setEnabled(not why_not)
-        tick_only.setToolTip(verbatim(why_not or tr("Untick all other devices")))
-        tick_only.triggered.connect(lambda: self._chosen.tick_only([row.id]))
+        tick, tip = partial(self._chosen.tick_only, [row.id]), why_not or tr("Untick all other devices")
+        add_action(menu, tr("Tick only this device"), tick, tip).setEnabled(not why_not)
         return menu
 
 
@@ -331,9 +327,8 @@ class DevicePanel(QWidget):
         if whole == self._whole:
             return
         self._whole = whole
-        self.banner.setText(rows.digest(whole))
+        self.banner.show_text(rows.digest(whole))
         self.banner.setToolTip(verbatim(whole))
-        self.banner.setVisible(bool(whole))
         self._take_height()
 
     def sizeHint(self) -> QSize:  # noqa: N802 (Qt's name)

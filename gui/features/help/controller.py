@@ -189,8 +189,7 @@ class AboutDialog(InfoDialog):
             shown.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
             folder = path if name != "settings" else path.parent
             spoken = tr("Open the folder: {name}", name=tr(TITLES[name]))
-            button = compact_button(f"open-{name}", tr("Open"), str(folder), spoken=spoken)
-            button.clicked.connect(lambda _, folder=folder: opens(folder))
+            button = compact_button(f"open-{name}", tr("Open"), str(folder), spoken=spoken, does=partial(opens, folder))
             grid.addWidget(PlainLabel(tr(TITLES[name])), row, 0)
             grid.addWidget(shown, row, 1)
             grid.addWidget(button, row, 2)

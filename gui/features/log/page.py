@@ -22,7 +22,7 @@ from gui.base.theme import mark
 from gui.features.log.files import FileSearch, file_size, lines_after, lines_before
 from gui.features.log.highlights import LogNumbers
 from gui.features.log.view import LogView, SearchBar
-from gui.widgets.buttons import compact_button, compact_check
+from gui.widgets.buttons import compact_button, compact_check, push_button
 from gui.widgets.dialogs import MARGINS_PX, ScreenDialog
 from gui.widgets.fields import ChoiceBox, row_of
 from gui.widgets.layouts import vbox
@@ -52,12 +52,14 @@ class LogPage(QWidget):
         self.rank_box.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToContents)
         follow = tr("Follow the end of the log; scrolling up stops this, scrolling to the end resumes it")
         self.follow_box = compact_check("followBox", tr("Follow"), follow, checked=True)
-        self.search_button = compact_button("searchButton", tr("Search"), tr("Search in the log (Ctrl+F)"), role="flat")
+        tip, search = tr("Search in the log (Ctrl+F)"), self.search.open_search
+        self.search_button = compact_button("searchButton", tr("Search"), tip, role="flat", does=search)
         self.controls = row_of(self.rank_box, self.search_button, self.follow_box, spacing_px=SPACING_PX)
         self._file_search = FileSearch(self)
-        self._show_earlier = compact_button("earlierButton", tr("Show earlier lines"), role="link")
-        self._open_file = compact_button("openLogButton", tr("Open the whole log"), role="link")
-        self._show_later = compact_button("laterButton", tr("Show later lines"), role="link")
+        earlier, later = self.view.show_earlier, self.view.show_later
+        self._show_earlier = compact_button("earlierButton", tr("Show earlier lines"), role="link", does=earlier)
+        self._open_file = compact_button("openLogButton", tr("Open the whole log"), role="link", does=self._open)
+        self._show_later = compact_button("laterButton", tr("Show later lines"), role="link", does=later)
         self.links = row_of(self._show_earlier, self._show_later, self._open_file, spacing_px=4)
         self._run_dir: Path | None = None
         self._ranks = 1
@@ -102,7 +104,11 @@ class LogPage(QWidget):
 
     def follow(self) -> None:
         """Read new text and new ranks."""
-        self._look_for_ranks()
+        count = self._ranks
+        while self._run_dir is not None and log_of_rank(self._run_dir, count).exists():
+            count += 1
+        if count != self._ranks:
+            self._offer_ranks(count)
         self.view.follow()
         revision, counted_at = self._counted
         if self.search.isHidden() or time.monotonic() - counted_at < RECOUNT_S:
@@ -115,7 +121,6 @@ class LogPage(QWidget):
         self.rank_box.currentIndexChanged.connect(lambda _: self._show_rank())
         self.follow_box.toggled.connect(self.view.set_follows)
         self.view.follow_changed.connect(self.follow_box.setChecked)
-        self.search_button.clicked.connect(self.search.open_search)
         after, before = QKeySequence.StandardKey.FindNext, QKeySequence.StandardKey.FindPrevious
         QShortcut(QKeySequence(after), self).activated.connect(lambda: self._step(backwards=False))
         QShortcut(QKeySequence(before), self).activated.connect(lambda: self._step(backwards=True))
@@ -123,9 +128,6 @@ class LogPage(QWidget):
         self.search.step_asked.connect(self._step)
         self.search.closed.connect(self._end_search)
         self.view.part_changed.connect(self._show_links)
-        self._show_earlier.clicked.connect(self.view.show_earlier)
-        self._show_later.clicked.connect(self.view.show_later)
-        self._open_file.clicked.connect(self._open)
         self._show_links()
 
     def _show_links(self) -> None:
@@ -156,14 +158,6 @@ class LogPage(QWidget):
         self._show_links()
         self.rank_shown.emit()
         self.view.follow()
-
-    def _look_for_ranks(self) -> None:
-        """Offer each rank that has a log file."""
-        count = self._ranks
-        while self._run_dir is not None and log_of_rank(self._run_dir, count).exists():
-            count += 1
-        if count != self._ranks:
-            self._offer_ranks(count)
 
     def _offer_ranks(self, count: int) -> None:
         self._ranks = count
@@ -318,11 +312,9 @@ class TeachDialog(ScreenDialog):
         for label in (title, shown, self.words):
             label.setWordWrap(True)
             label.setFixedWidth(WIDTH_PX)
-        self.keep = named(QPushButton(tr("Keep")), "keepRuleButton")
+        self.keep = named(QPushButton(tr("Keep")), "keepRuleButton", role="primary")
         self.keep.setEnabled(False)
-        mark(self.keep, role="primary")
-        cancel = QPushButton(tr("Cancel"))
-        cancel.setAutoDefault(False)
+        cancel = push_button("", tr("Cancel"))
         buttons = QDialogButtonBox()
         buttons.addButton(self.keep, QDialogButtonBox.ButtonRole.ActionRole)
         buttons.addButton(cancel, QDialogButtonBox.ButtonRole.RejectRole)

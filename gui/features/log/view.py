@@ -6,6 +6,7 @@ import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from PySide6.QtCore import QEvent, QObject, Qt, QTimer, Signal
@@ -394,12 +395,10 @@ class SearchBar(QWidget):
         self.field.installEventFilter(self)
         self.field.textChanged.connect(self.changed)
         self.count = PlainLabel(name="searchCount", role="small")
-        self.previous = compact_button("", tr("Previous"), tr("Previous match (Shift+Enter)"), role="flat")
-        self.next = compact_button("", tr("Next"), tr("Next match (Enter)"), role="flat")
-        close = compact_button("", tr("Close"), tr("Close the search (Escape)"), role="flat")
-        self.previous.clicked.connect(lambda: self.step_asked.emit(True))
-        self.next.clicked.connect(lambda: self.step_asked.emit(False))
-        close.clicked.connect(self.close_search)
+        back, on = (partial(self.step_asked.emit, backwards) for backwards in (True, False))
+        self.previous = compact_button("", tr("Previous"), tr("Previous match (Shift+Enter)"), role="flat", does=back)
+        self.next = compact_button("", tr("Next"), tr("Next match (Enter)"), role="flat", does=on)
+        close = compact_button("", tr("Close"), tr("Close the search (Escape)"), role="flat", does=self.close_search)
         hbox(self, (self.field, 1), self.count, self.previous, self.next, close, gap=4, margins=(4, 2, 4, 2))
         self.show_matches(0, 0)
         self.hide()

@@ -218,13 +218,12 @@ class ProcessesTab(QFrame):
             group=lambda row: (row.number, row.head is None),
         )
         self.table.offer("processTableMenu", "processes")
-        spoken = tr("End the selected process (asks first)")
-        self.end_button = compact_button("endProcess", tr("End…"), role="danger", spoken=spoken)
+        spoken, end = tr("End the selected process (asks first)"), self._request_end
+        self.end_button = compact_button("endProcess", tr("End…"), role="danger", spoken=spoken, does=end)
         self.words = ElidedLabel(name="processWords", role="small")
         self.empty = named(empty_label(), "noProcesses")
         self.empty.hide()
         self._problem = ""
-        self.end_button.clicked.connect(self._request_end)
         self.table.chosen_changed.connect(self._show_selection)
         layout = vbox(self, self.empty, (self.table, 1), gap=4)
         hbox(layout, (self.words, 1), self.end_button, gap=6, margins=(6, 0, 0, 0))
@@ -389,13 +388,14 @@ class MemoryController(Feature):
         survey, session, facts = self._monitor.survey, self._session, self._session.facts
         everywhere = self._monitor.all_machines.devices
         colours = device_colours(everywhere, session.spec.devices if session.spec else (), current_theme())
+        looked_at, users = session.run.dir if session.run else None, self._run_list.on_devices
         known = MemoryKnowledge(
             processes=self._scanner.device_processes,
             run_id=session.run.id if session.run else None,
             memory_of_run=session.memory_now(),
             available_bytes=available_bytes() if self._machine.is_here else None,
             stale_age_s=self._monitor.stale_age_s,
-            other_runs_on=self._other_runs_on(),
+            other_runs_on=[each for each, on_it in users.items() if any(run.dir != looked_at for run in on_it)],
         )
         page = self._details.memory
         page.show_rows(memory_bars(survey, colours, known))
@@ -408,11 +408,6 @@ class MemoryController(Feature):
         page.remedies.show_remedies(
             remedies(facts.releases.values(), facts.devices) if state_info(facts.state).over else ()
         )
-
-    def _other_runs_on(self) -> frozenset[str]:
-        """Return the devices that live runs use, other than the run that is shown."""
-        looked_at, users = self._session.run.dir if self._session.run else None, self._run_list.on_devices
-        return frozenset(each for each, on_it in users.items() if any(run.dir != looked_at for run in on_it))
 
     def _show_processes(self) -> None:
         survey, facts = self._monitor.survey, self._session.facts

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 
 from PySide6.QtCore import QModelIndex, QRectF, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QBrush, QColor, QPainter, QPainterPath, QPixmap, QResizeEvent
@@ -54,7 +54,7 @@ class RemedyList(QWidget):
         self._shown = list(remedies)
         self.setVisible(bool(remedies))
         self._steps = _replaced(self._steps)
-        steps = grid(self._steps)
+        steps, ask = grid(self._steps), self.copy_asked.emit
         steps.setColumnStretch(0, 1)
         for number, remedy in enumerate(remedies):
             step = PlainLabel(f"{number + 1}.  {remedy.step}", wraps=True)
@@ -62,9 +62,8 @@ class RemedyList(QWidget):
             monospaced(command)
             for text in (step, command):
                 text.setContentsMargins(0, BESIDE_PX, 0, 0)
-            spoken = tr("Copy the command: {command}", command=remedy.command)
-            button = compact_button(f"remedyCopy{number}", tr("Copy"), spoken=spoken)
-            button.clicked.connect(lambda _, command=remedy.command: self.copy_asked.emit(command))
+            spoken, copy = tr("Copy the command: {command}", command=remedy.command), partial(ask, remedy.command)
+            button = compact_button(f"remedyCopy{number}", tr("Copy"), spoken=spoken, does=copy)
             for column, part in enumerate((step, command, button)):
                 steps.addWidget(part, number, column, Qt.AlignmentFlag.AlignTop)
 
@@ -81,7 +80,7 @@ def _replaced(former: QWidget) -> QWidget:
 
 COLUMNS = (tr_noop("Device"), tr_noop("Before → peak → after"), tr_noop("Took"), tr_noop("Verdict"))
 USAGE, VERDICT = 1, len(COLUMNS) - 1
-MIN_PX = 150
+MIN_PX = 240
 
 
 class VerdictTable(QWidget):
@@ -102,8 +101,7 @@ class VerdictTable(QWidget):
             return
         self._shown = (list(findings), ended, seen)
         self.setVisible(bool(findings or ended))
-        self.ended.setText(ended)
-        self.ended.setVisible(bool(ended))
+        self.ended.show_text(ended)
         self._rows = _replaced(self._rows)
         self._rows.setVisible(bool(findings))
         rows = grid(self._rows)
@@ -159,8 +157,7 @@ class MemoryTab(QScrollArea):
         `ended`: which processes were terminated; `nothing`: why verdicts are missing; `seen`: when, in words.
         """
         self.findings.show_findings(findings, ended, seen)
-        self.nothing.setText(nothing)
-        self.nothing.setVisible(bool(nothing))
+        self.nothing.show_text(nothing)
 
     def scroll_to_remedies(self) -> None:
         """Scroll to what can be tried, once it is laid out."""
@@ -219,17 +216,13 @@ class MemoryBar:
         Used memory of unknown owner counts as unclaimed, otherwise the bar would show it as free.
         """
         total, left, shares = self.total_bytes or 0, 1.0, []
+        unknown = 0 if self.parts[FREE] is None else max(total - sum(part or 0 for part in self.parts), 0)
         for index, part in enumerate(self.parts):
-            amount = self._unknown_bytes if index == UNCLAIMED and part is None else part or 0
+            amount = unknown if index == UNCLAIMED and part is None else part or 0
             share = min(amount / total, left) if total else 0.0
             left -= share
             shares.append(share)
         return tuple(shares)
-
-    @property
-    def _unknown_bytes(self) -> int:
-        free = self.parts[FREE]
-        return 0 if free is None else max((self.total_bytes or 0) - sum(part or 0 for part in self.parts), 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -324,7 +317,7 @@ def _sum(processes: Sequence[ProcessInfo]) -> Bytes:
 
 NAMES = ("this_run_bytes", "other_runs_bytes", "others_bytes", "unclaimed_bytes", "free_bytes")
 """The columns of `PARTS` in CSV."""
-MIN_PX, NARROW_PX = 240, 560
+NARROW_PX = 560
 """Below `NARROW_PX` the column of unattributed memory is hidden: the bar needs the room."""
 BAR_PX, ROUND_PX, SWATCH_PX, GAP_PX, SIDE_PX = 10, 3, 9, 1, 6
 PALE = 0.45

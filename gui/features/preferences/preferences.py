@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
-from PySide6.QtCore import QEvent, QObject, Signal
+from PySide6.QtCore import QEvent, Signal
 from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QApplication, QFormLayout, QLineEdit, QMenu, QPushButton, QSpinBox, QWidget
+from PySide6.QtWidgets import QApplication, QFormLayout, QLineEdit, QMenu, QSpinBox, QWidget
 
 from core.errors import RunError
 from core.language import available, join_sentences, tr, tr_noop
@@ -33,6 +33,7 @@ from gui.widgets.dialogs import FileDialog, InfoDialog
 from gui.widgets.elided_label import ElidedLabel
 from gui.widgets.fields import row_of
 from gui.widgets.forms import Editor
+from gui.widgets.layouts import Watch
 from gui.widgets.plain_text import PlainLabel
 from gui.window.feature import Feature
 
@@ -64,7 +65,8 @@ class PreferencesDialog(InfoDialog):
         """`channels`: those by which the user is notified."""
         super().__init__(parent, name="preferencesDialog", heading=tr("Preferences"))
         self._preferences = preferences
-        self._paths: dict[str, ElidedLabel] = {}
+        self.paths: dict[str, ElidedLabel] = {}
+        """The labels of the folders."""
         self._editors = self._make_editors()
         look = self._add_group(tr("Look"), {"language": tr("Language"), "theme": tr("Theme"), "colours": tr("Colours")})
         sizes = [(f"{each:.0%}".replace("%", " %"), str(each)) for each in ZOOMS]
@@ -81,10 +83,6 @@ class PreferencesDialog(InfoDialog):
         self._ready = True
         self.resize(self.characters(WIDTH), self.sizeHint().height())
 
-    def show_folder(self, name: str, folder: Path) -> None:
-        """Show a folder that was chosen."""
-        self._paths[name].setText(str(folder))
-
     def show_look(self, preferences: Preferences) -> None:
         """Show language, theme and colours that were chosen elsewhere."""
         self._ready = False
@@ -92,10 +90,6 @@ class PreferencesDialog(InfoDialog):
         for name in ("language", "theme", "colours"):
             self._editors[name].set_value(getattr(preferences, name))
         self._ready = True
-
-    def show_channels(self, channels: str) -> None:
-        """Show by which channels the user is notified."""
-        self._channels.setText(channels)
 
     def _make_editors(self) -> dict[str, Editor]:
         self._ready = False
@@ -152,31 +146,28 @@ class PreferencesDialog(InfoDialog):
     def _add_folders(self, folders: Mapping[str, Path]) -> None:
         form = self.add_form(tr(FOLDERS))
         for name, path in folders.items():
-            shown = self._paths[name] = ElidedLabel(str(path), min_px=self.characters(12), name=f"{name}Folder")
-            choose = self._button(f"{name}FolderButton", tr("Choose…"), partial(self._browse, name))
-            default = self._button(f"{name}DefaultButton", tr("Default"), partial(self.folder_chosen.emit, name, None))
+            shown = self.paths[name] = ElidedLabel(str(path), min_px=self.characters(12), name=f"{name}Folder")
+            browse, usual = partial(self._browse, name), partial(self.folder_chosen.emit, name, None)
+            choose = compact_button(f"{name}FolderButton", tr("Choose…"), tr("Choose…"), does=browse)
+            default = compact_button(f"{name}DefaultButton", tr("Default"), tr("Default"), does=usual)
             form.addRow(self.row_label(tr(FOLDER_TITLES[name])), row_of(shown, choose, default, shares=(1, 0, 0)))
 
     def _add_notifications(self, channels: str) -> None:
         form = self.add_form(tr("Notifications and alarms"))
-        self._channels = ElidedLabel(channels, min_px=self.characters(12), name="notificationChannels")
-        set_up = self._button("notificationsButton", tr("Set up…"), self.notifications_wanted.emit)
-        form.addRow(self.row_label(tr("Sent by")), row_of(self._channels, set_up, shares=(1, 0)))
+        self.channels = ElidedLabel(channels, min_px=self.characters(12), name="notificationChannels")
+        wanted = self.notifications_wanted.emit
+        set_up = compact_button("notificationsButton", tr("Set up…"), tr("Set up…"), does=wanted)
+        form.addRow(self.row_label(tr("Sent by")), row_of(self.channels, set_up, shares=(1, 0)))
 
     def _browse(self, name: str) -> None:
 
         def choose(path: str) -> None:
             self.folder_chosen.emit(name, Path(path))
 
-        dialog = FileDialog(self, tr(CHOOSE_FOLDER[name]), choose, begin=self._paths[name].text())
+        dialog = FileDialog(self, tr(CHOOSE_FOLDER[name]), choose, begin=self.paths[name].text())
         dialog.setObjectName("folderDialog")
         dialog.ask_for_folder()
         dialog.open()
-
-    def _button(self, name: str, text: str, action: Callable[[], object]) -> QPushButton:
-        button = compact_button(name, text, text)
-        button.clicked.connect(lambda _: action())
-        return button
 
 
 def offered_colours(chosen: str) -> dict[str, str]:
@@ -258,7 +249,7 @@ class PreferencesController(Feature):
                 save(settings)
             except RunError as error:
                 dialog.show_result(str(error), "bad")
-            preferences.show_channels(_channels())
+            preferences.channels.setText(_channels())
 
         dialog.changed.connect(take)
         dialog.open()
@@ -284,7 +275,7 @@ class PreferencesController(Feature):
 
     def _choose_folder(self, dialog: PreferencesDialog, name: str, folder: Path | None) -> None:
         if self.panels.message.attempt(lambda: folders.choose(name, folder)):
-            dialog.show_folder(name, _folders()[name])
+            dialog.paths[name].setText(str(_folders()[name]))
 
 
 def _channels() -> str:
@@ -398,9 +389,11 @@ class NotificationsDialog(InfoDialog):
             edit = made[each.name].widget
             assert isinstance(edit, QLineEdit)
             edit.editingFinished.connect(self._take)
-            if each.is_address:
-                edit.setEchoMode(QLineEdit.EchoMode.Password)
-                edit.installEventFilter(_DotsUnlessFocused(edit))
+            if each.is_address:  # shown only while it has the focus; Qt's own mode would clear it at the first key
+                hidden, shown = QLineEdit.EchoMode.Password, QLineEdit.EchoMode.Normal
+                edit.setEchoMode(hidden)
+                Watch(edit, edit, {QEvent.Type.FocusIn}, partial(edit.setEchoMode, shown))
+                Watch(edit, edit, {QEvent.Type.FocusOut}, partial(edit.setEchoMode, hidden))
         title = tr("Shortest run, in seconds")
         tip = tr("The end of a run that took less time is not notified; waiting in a queue counts")
         shortest = made["min_duration_s"] = forms.integer(
@@ -461,18 +454,3 @@ class NotificationsDialog(InfoDialog):
 
     def _show_failure(self, error: Exception) -> None:
         self.show_result(tr("The test message could not be sent: {reason}.", reason=reason(error)), "bad")
-
-
-class _DotsUnlessFocused(QObject):
-    """Shows the text of a field only while the field has the focus. Qt's own mode would clear it at the first key."""
-
-    def __init__(self, edit: QLineEdit) -> None:
-        super().__init__(edit)
-        self._edit = edit
-
-    def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 (Qt's name)
-        """Follow the focus."""
-        if event.type() in {QEvent.Type.FocusIn, QEvent.Type.FocusOut}:
-            mode = QLineEdit.EchoMode.Normal if event.type() == QEvent.Type.FocusIn else QLineEdit.EchoMode.Password
-            self._edit.setEchoMode(mode)
-        return super().eventFilter(watched, event)

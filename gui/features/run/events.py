@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from PySide6.QtCore import QAbstractListModel, QEvent, QModelIndex, QPersistentModelIndex, QRect, QSize, Qt
 from PySide6.QtGui import QAction, QGuiApplication, QKeySequence, QPainter, QPaintEvent
-from PySide6.QtWidgets import QFrame, QListView, QPushButton, QStyledItemDelegate, QStyleOptionViewItem, QWidget
+from PySide6.QtWidgets import QFrame, QListView, QStyledItemDelegate, QStyleOptionViewItem, QWidget
 
 from core.config.validation import smaller_batch, with_blocking
 from core.diagnosis.causes import Cause
@@ -22,7 +22,7 @@ from gui.base.formatting import day
 from gui.base.icons import glyph
 from gui.base.painting import Index, draw_elided, paint_card, paint_empty, paint_row_background
 from gui.base.theme import current_theme, mark
-from gui.widgets.buttons import compact_button, compact_check, icon_button
+from gui.widgets.buttons import compact_button, compact_check, icon_button, push_button
 from gui.widgets.elided_label import ElidedLabel
 from gui.widgets.fields import row_of
 from gui.widgets.layouts import hbox, vbox
@@ -62,25 +62,6 @@ class EventRow:
         return tr(SPOKEN.get(self.tone, "{time}, {text}"), time=self.when, text=self.text)
 
 
-class EventRows:
-    """Makes rows of entries as they come."""
-
-    def __init__(self, now: float) -> None:
-        """`now`: unix seconds. Entries of that day need no heading."""
-        self._day = day(now)
-
-    def rows(self, entries: Iterable[TimelineEntry]) -> list[EventRow]:
-        """Return the rows of the next entries, with a heading where the day changes."""
-        found = []
-        for entry in entries:
-            today = day(entry.time)
-            if today != self._day:
-                self._day = today
-                found.append(EventRow(when="", text=today, tone="", whole=today, copied=today))
-            found.append(_row(entry))
-        return found
-
-
 def _row(entry: TimelineEntry) -> EventRow:
     then, text = time.localtime(entry.time), " ".join(entry.text.splitlines())
     return EventRow(
@@ -111,7 +92,8 @@ class EventModel(QAbstractListModel):
         super().__init__(parent)
         self._rows: list[EventRow] = []
         self._timeline: Timeline | None = None
-        self._maker = EventRows(time.time())
+        self._day = ""
+        """The day of the last row, or at first of now: entries of today need no heading."""
         self._count = 0
         """Entries of the timeline that have been taken."""
         self._epochs = 0
@@ -144,16 +126,21 @@ class EventModel(QAbstractListModel):
 
     def _read_again(self) -> None:
         self.beginResetModel()
-        self._count, self._epochs, self._maker = 0, 0, EventRows(time.time())
+        self._count, self._epochs, self._day = 0, 0, day(time.time())
         self._rows = self._new_rows()
         self.endResetModel()
 
     def _new_rows(self) -> list[EventRow]:
         if self._timeline is None or self._timeline.count == self._count:
             return []
-        new = self._timeline.newest(self._timeline.count - self._count)
+        new, rows = self._timeline.newest(self._timeline.count - self._count), list[EventRow]()
         self._count = self._timeline.count
-        rows = self._maker.rows(each for each in new if self._shows_epochs or not each.is_epoch)
+        for entry in (each for each in new if self._shows_epochs or not each.is_epoch):
+            today = day(entry.time)
+            if today != self._day:
+                self._day = today
+                rows.append(EventRow(when="", text=today, tone="", whole=today, copied=today))
+            rows.append(_row(entry))
         self._epochs += sum(row.is_epoch for row in rows)
         return rows
 
@@ -372,11 +359,12 @@ class FailureCard(QFrame):
         self._has_details = False
         """Whether there are a place or lines; `fit` may hide them."""
         changed = tr("Fill the training card with these settings and this change")
-        self.change_button = _button("failureChangeButton", "", changed)
-        self.log_button = _button("failureLogButton", tr("Show it in the log"), tr("Show the log at this error"))
+        self.change_button = push_button("failureChangeButton", "", changed)
+        self.log_button = push_button("failureLogButton", tr("Show it in the log"), tr("Show the log at this error"))
         at_line = tr("Open the file at this line")
         self.editor_button = compact_button("failureEditorButton", tr("Open in editor"), at_line, role="link")
-        self.again_button = _button("failureAgainButton", tr("Run again"), tr("Start a new run with the same settings"))
+        again = tr("Start a new run with the same settings")
+        self.again_button = push_button("failureAgainButton", tr("Run again"), again)
         self.close_button = icon_button("cross", "failureCloseButton", tr("Dismiss this message"), tr("Dismiss"))
         self.close_button.clicked.connect(self.hide)
         self._lay_out()
@@ -392,11 +380,9 @@ class FailureCard(QFrame):
             return
         self.title.setText(view.title)
         self.sentence.setText(view.sentence)
-        self.place.setText(str(view.place or ""))
-        self.place.setVisible(bool(view.place))
+        self.place.show_text(str(view.place or ""))
         for label, line in zip(self.lines, (*view.lines, "", "", ""), strict=False):
-            label.setText(line)
-            label.setVisible(bool(line))
+            label.show_text(line)
         self._has_details = bool(view.place or view.lines)
         self._details.setVisible(self._has_details)
         self.change_button.setText(tr("Try {settings}", settings=view.change))
@@ -434,9 +420,3 @@ class FailureCard(QFrame):
             layout.addWidget(part)
         layout.addSpacing(3)
         hbox(layout, self.change_button, self.log_button, self.again_button, 0, gap=8)
-
-
-def _button(name: str, text: str, tip: str) -> QPushButton:
-    button = named(QPushButton(text), name, tip=tip)
-    button.setAutoDefault(False)
-    return button

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QEvent, QObject, QPoint, QRectF, QSize, Qt, Signal
+from PySide6.QtCore import QEvent, QPoint, QRectF, QSize, Qt, Signal
 from PySide6.QtDBus import QDBusConnection, QDBusMessage
 from PySide6.QtGui import QKeySequence, QPainter, QPaintEvent
 from PySide6.QtWidgets import QProgressBar, QSizePolicy, QWidget
@@ -16,7 +16,7 @@ from gui.base.theme import mark
 from gui.runs.words import Forcing, PauseButtonState, no_run
 from gui.widgets.buttons import SteadyButton
 from gui.widgets.elided_label import ElidedLabel
-from gui.widgets.layouts import hbox
+from gui.widgets.layouts import Watch, hbox
 from gui.widgets.messages import announce
 from gui.widgets.plain_text import PlainLabel, named, verbatim
 
@@ -49,7 +49,7 @@ class ReadingBar(QProgressBar):
         self.setStyleSheet(f"QProgressBar {{ min-height: {HEIGHT_PX}px; max-height: {HEIGHT_PX}px; }}")
         self.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
         self._over = over
-        over.installEventFilter(self)
+        Watch(self, over, {QEvent.Type.Resize, QEvent.Type.Move}, self._place)
         self.hide()
 
     def show_share(self, share: float) -> None:
@@ -61,12 +61,6 @@ class ReadingBar(QProgressBar):
             self._place()
             self.show()
             self.raise_()
-
-    def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 (Qt's name)
-        """Follow the widget."""
-        if event.type() in {QEvent.Type.Resize, QEvent.Type.Move} and not self.isHidden():
-            self._place()
-        return super().eventFilter(watched, event)
 
     def _place(self) -> None:
         corner = self._over.mapTo(self._over.window(), QPoint(0, 0))

@@ -14,9 +14,9 @@ from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QBoxLayout, QScrollArea, QToolButton, QWidget
 
 from core.catalog import recipes
-from core.catalog.frameworks import framework
+from core.catalog.frameworks import framework_title
 from core.catalog.recipes import RecipeFile
-from core.catalog.strategies import strategy_of
+from core.catalog.strategies import strategy_title
 from core.config.presets import repeat_line, secret_names
 from core.config.validation import rate_arithmetic, without_meaning
 from core.language import tr, tr_noop
@@ -85,7 +85,9 @@ def run_settings(spec: RunSpec, facts: RunFacts, labels: Mapping[str, str], run_
         rows = SettingRow(tr("Imported from"), spec.imported), SettingRow(tr("Run folder"), run_dir)
         return RunSettings(groups=(SettingGroup(title=tr("Folders"), rows=rows, is_wide=True),), command="")
     named = [*_training_groups(spec)] if spec.script is None else [*_script_groups(spec)]
-    named.append((tr("After training"), [*setting_rows(spec.release, ReleaseWatch()), *_stop_rows(spec)]))
+    hidden = {name for name, row in settings_of(StopTimeouts).items() if not row.is_for(spec.framework)}
+    stop = setting_rows(spec.stop_timeouts, StopTimeouts.usual(is_script=spec.script is not None), hidden)
+    named.append((tr("After training"), [*setting_rows(spec.release, ReleaseWatch()), *stop]))
     changed = [row for _, rows in named for row in rows if row.usual]
     parts = part_sentences(facts.parts.values(), labels)
     groups = [
@@ -166,20 +168,10 @@ def _script_groups(spec: RunSpec) -> Iterator[tuple[str, list[SettingRow]]]:
     yield tr("Variables"), variables
 
 
-def _stop_rows(spec: RunSpec) -> list[SettingRow]:
-    hidden = {name for name, row in settings_of(StopTimeouts).items() if not row.is_for(spec.framework)}
-    return setting_rows(spec.stop_timeouts, StopTimeouts.usual(is_script=spec.script is not None), hidden)
-
-
 def _where(spec: RunSpec, labels: Mapping[str, str]) -> Iterator[SettingRow]:
-    try:
-        strategy = tr(strategy_of(spec).title)
-        title = "" if spec.script else framework(spec.framework).title
-    except ValueError:  # of a newer version
-        strategy, title = spec.strategy, spec.framework
-    if title:
+    if title := framework_title(spec.framework):
         yield SettingRow(tr("Framework"), title)
-    yield SettingRow(tr("Strategy"), strategy)
+    yield SettingRow(tr("Strategy"), strategy_title(spec))
     yield SettingRow(tr("Devices"), join_names(labels.get(each, each) for each in spec.devices))
     if any(not each.startswith("cpu:") for each in spec.devices):
         yield from setting_rows(spec, replace(spec, cuda_ids="uuid"))

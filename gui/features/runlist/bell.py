@@ -288,7 +288,7 @@ class MissedButton(QToolButton):
         self._count = 0
         self._popup: MissedPopup | None = None
         """Made when there is something to show: at the start of most windows there is nothing."""
-        self.clicked.connect(self._open)
+        self.clicked.connect(lambda _: self._list().open_below(self))
         self._bell = ButtonIcon(self, "bell", side=BELL_PX)
         self.show_rows(())
 
@@ -319,9 +319,6 @@ class MissedButton(QToolButton):
             self._popup.list.clicked.connect(self._choose)
             self._popup.list.activated.connect(self._choose)
         return self._popup
-
-    def _open(self) -> None:
-        self._list().open_below(self)
 
     def _mark_all(self) -> None:
         self._list().close()

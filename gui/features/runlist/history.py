@@ -195,10 +195,8 @@ class HistoryController(Feature):
     def _show(self) -> None:
         """Show the field if there is something to search, and say if the search finds nothing."""
         every, search, left = self._run_list.summaries, self._run_list.search, self._run_list.left
-        self.panels.runs_left.setVisible(left > 0)
-        if left:
-            done, total = number(len(every), 1), number(len(every) + left, 1)
-            self.panels.runs_left.setText(tr("{done} of {total} runs read", done=done, total=total))
+        done, total = number(len(every), 1), number(len(every) + left, 1)
+        self.panels.runs_left.show_text(tr("{done} of {total} runs read", done=done, total=total) if left else "")
         self._filter.setVisible(bool(every) or bool(self._filter.text()))
         problem = ""
         if every and not self._run_list.found:
@@ -275,19 +273,14 @@ class HistoryController(Feature):
         judge = partial(_judge_tags, may_remove=True)
 
         def take(text: str) -> None:
-            self._tag_several(run_dirs, _tags(text))
+            words = _tags(text)
+            taken = {word[1:] for word in words if word.startswith("-")}
+            self._change_several(run_dirs, lambda marks: {
+                "add_tags": [word for word in words if not word.startswith("-") and word not in marks.tags],
+                "remove_tags": [tag for tag in marks.tags if tag in taken],
+            })
 
         NameDialog(self.panels.window, take, question=question, name="", yes=tr("Save"), judge=judge).open()
-
-    def _tag_several(self, run_dirs: Sequence[str], words: Sequence[str]) -> None:
-        added = [word for word in words if not word.startswith("-")]
-        taken = {word[1:] for word in words if word.startswith("-")}
-
-        def changes(marks: Marks) -> dict[str, Any]:
-            new, gone = [tag for tag in added if tag not in marks.tags], [tag for tag in marks.tags if tag in taken]
-            return {"add_tags": new, "remove_tags": gone}
-
-        self._change_several(run_dirs, changes)
 
     # -- dialogs ---------------------------------------------------------------------------------
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 
@@ -79,11 +80,9 @@ class SeveralMenu(QMenu):
         for _, rows in groupby(shown, lambda row: row.section):
             for row in rows:
                 assert row.of_several is not None
-                text, tip = row.of_several
-                action = add_action(self, tr(text))
-                action.triggered.connect(lambda _, name=row.name: self._actions.do(name, run_dirs))
+                text, tip = map(tr, row.of_several)
+                action = add_action(self, text, partial(self._actions.do, row.name, run_dirs), tip)
                 action.setObjectName(f"{row.name}SeveralAction")
-                action.setToolTip(verbatim(tr(tip)))
             self.addSeparator()
         self.popup(place)
 

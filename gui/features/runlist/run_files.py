@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -198,8 +197,6 @@ class RemovalController(Feature):
         self._checking, self._removing = Jobs(self, "size", guards=True), Jobs(self, "removal", guards=True)
         self._checking_table = Jobs(self, "table-size", guards=True)
         self._removing_table = Jobs(self, "table-removal", guards=True)
-        self._waiting: deque[tuple[RunSummary, bool]] = deque()
-        """Runs to be deleted, and whether for good; the first is being deleted."""
         self._gone: list[tuple[RunSummary, Removed]] = []
         """What was deleted since the question."""
         self._restoring = Jobs(self, "restoring", guards=True)
@@ -270,29 +267,16 @@ class RemovalController(Feature):
 
     def _remove(self, runs: Sequence[RunSummary], *, for_good: bool = False) -> None:
         """Delete runs, one after the other, after those that wait."""
-        self._waiting.extend((run, for_good) for run in runs)
-        self._remove_next()
+        for run in runs:
+            self._session.leave(run.dir)
+            take = partial(self._take_removed, run)
+            self._removing.add(partial(self._machine.remove, run.dir, for_good=for_good), take, take)
 
-    def _remove_next(self) -> None:
-        if not self._waiting or self._removing.busy:
+    def _take_removed(self, run: RunSummary, removed: Removed | Exception) -> None:
+        """Note what became of a run, and report it once all are deleted."""
+        self._gone.append((run, _not_removed(run.dir, removed) if isinstance(removed, Exception) else removed))
+        if self._removing.busy:
             return
-        (run, for_good), machine = self._waiting[0], self._machine
-        self._session.leave(run.dir)
-        self._removing.start(
-            lambda: machine.remove(run.dir, for_good=for_good),
-            lambda removed: self._take_removed(run, removed),
-            lambda error: self._take_removed(run, _not_removed(run.dir, error)),
-        )
-
-    def _take_removed(self, run: RunSummary, removed: Removed) -> None:
-        self._gone.append((run, removed))
-        self._waiting.popleft()
-        if self._waiting:
-            self._remove_next()
-        else:
-            self._report()
-
-    def _report(self) -> None:
         gone, self._gone = self._gone, []
         self._run_list.poll(now=True)
         problems = [removed.problem for _, removed in gone if removed.problem]

@@ -303,8 +303,8 @@ class SetupPanel(QWidget):
         self._everywhere = (self.naming, self.stop, self.release)
         self._groups = (*self.recipe.groups, self.script.more, *self._everywhere)
         self.sheet = SettingsSheet(self._groups, window or self)
-        tip = tr("Open all settings over the plots, with a search")
-        self.all_settings = compact_button("allSettingsButton", tr("All settings…"), tip, role="link")
+        tip, toggle = tr("Open all settings over the plots, with a search"), self.sheet.toggle
+        self.all_settings = compact_button("allSettingsButton", tr("All settings…"), tip, role="link", does=toggle)
         self._changes = ElidedLabel(name="changedSettings", role="small")
         self.presets = self._switch.presets
         self.status = StartStatus()
@@ -466,7 +466,6 @@ class SetupPanel(QWidget):
         for part in (self.recipe, self.script, self.stop, self.release, self.naming, self._switch):
             part.changed.connect(self._emit_changed)
         self._switch.changed.connect(self._on_switched)
-        self.all_settings.clicked.connect(self.sheet.toggle)
         self.sheet.closed.connect(self.all_settings.setFocus)
 
     def _lay_out(self) -> None:

@@ -54,15 +54,11 @@ class LogPatternForm(FieldGroup):
         self._add(tr("Rules"), rules=rules)
         self.edit: QLineEdit = editor.widget  # type: ignore[assignment]  # `text` creates one
         self.rules: QLineEdit = rules.widget  # type: ignore[assignment]  # so it does here
-        self._trial = PlainLabel(name="expressionTrial", role="small", wraps=True)
-        self._trial.setVisible(False)
-        self._rows.addRow(self._trial)
+        self.trial = PlainLabel(name="expressionTrial", role="small", wraps=True)
+        """What the expression finds in an existing log."""
+        self.trial.hide()
+        self._rows.addRow(self.trial)
         self.set_defaults({"expression": "", "rules": ""})
-
-    def show_trial(self, text: str) -> None:
-        """Show what the expression finds in an existing log."""
-        self._trial.setText(text)
-        self._trial.setVisible(bool(text))
 
 
 class ScriptForm(QWidget):
@@ -369,7 +365,7 @@ class ScriptSearchController(Feature):
         self._entries: list[FoundPython] = []
         self._form = self.panels.setup.script
         self._tester = self.services.adopt(ExpressionTester())
-        self._tester.tested.connect(self._form.more.show_trial)
+        self._tester.tested.connect(self._form.more.trial.show_text)
         self._asked: list[Path | None] = []
         """Near which folder to search, at the next poll: the first frame does not wait for its processes."""
         if self._machine.is_here:  # the Pythons of another machine are not searched here

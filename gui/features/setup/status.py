@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QApplication, QWidget
@@ -56,8 +58,7 @@ class StartStatus(FormScroll):
 
     def show_check(self, check: StartCheck) -> None:
         """Show whether the run can start, or why not."""
-        self._arithmetic.setText(check.arithmetic)
-        self._arithmetic.setVisible(bool(check.arithmetic))
+        self._arithmetic.show_text(check.arithmetic)
         if check.findings == self._findings:
             return
         self._findings = check.findings
@@ -81,8 +82,8 @@ class StartStatus(FormScroll):
         links = hbox(vbox(line, parts[1]), gap=8)
         for cure in finding.cures:
             tip = "".join(cure.values) if cure.does == PYTHON else ""
-            link = compact_button(f"{cure.does}Link", cure.words, tip, role="link")
-            link.clicked.connect(lambda _, cure=cure: self.cured.emit(cure))
+            cured = partial(self.cured.emit, cure)
+            link = compact_button(f"{cure.does}Link", cure.words, tip, role="link", does=cured)
             links.addWidget(named(link, tight=True))
         links.addStretch(1)
         self._layout.addWidget(row)

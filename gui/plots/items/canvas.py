@@ -9,7 +9,7 @@ from typing import Any
 
 import pyqtgraph as pg
 from pyqtgraph.GraphicsScene.mouseEvents import MouseClickEvent, MouseDragEvent
-from PySide6.QtCore import QEvent, QObject, QPointF, QRectF, Qt, Signal
+from PySide6.QtCore import QEvent, QPointF, QRectF, Qt, Signal
 from PySide6.QtGui import QColor, QFont, QFontMetricsF, QKeyEvent
 from PySide6.QtWidgets import QGraphicsSceneWheelEvent
 
@@ -18,6 +18,7 @@ from core.language import tr, tr_noop
 from gui.base.formatting import DAY_S, MONTHS, clock, number
 from gui.base.text_size import scaled
 from gui.base.theme import current_theme
+from gui.widgets.layouts import Watch
 
 TIME_STEPS_S = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200, 86400)
 LABEL_DISTANCE_PX = 96
@@ -209,7 +210,8 @@ class View(pg.ViewBox):  # type: ignore[misc]  # pyqtgraph ships no types
 
     def mouseDragEvent(self, ev: MouseDragEvent, axis: int | None = None) -> None:  # noqa: N802
         """Select a range, or move one axis."""
-        if axis is None and ev.button() is Qt.MouseButton.LeftButton and not _shifted(ev):
+        is_shifted = bool(ev.modifiers() & Qt.KeyboardModifier.ShiftModifier)
+        if axis is None and ev.button() is Qt.MouseButton.LeftButton and not is_shifted:
             ev.accept()
             self._select(ev)
             return
@@ -240,10 +242,6 @@ class View(pg.ViewBox):  # type: ignore[misc]  # pyqtgraph ships no types
         self._selection.show()
 
 
-def _shifted(ev: MouseDragEvent) -> bool:
-    return bool(ev.modifiers() & Qt.KeyboardModifier.ShiftModifier)
-
-
 class Canvas(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph ships no types
     """A plot area that is panned and zoomed with the mouse (see `View`) or with the arrow keys, + and -."""
 
@@ -271,7 +269,7 @@ class Canvas(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph ships no types
         self.view.moved.connect(lambda axis: (self.y_moved_by_hand if axis == Y else self.moved_by_hand).emit())
         self.scene().sigMouseClicked.connect(self._on_clicked)
         self.scene().sigMouseMoved.connect(self._on_mouse_moved)
-        self.viewport().installEventFilter(self)
+        Watch(self, self.viewport(), {QEvent.Type.Leave}, lambda: self._point_at(None))
 
     @property
     def x_range(self) -> tuple[float, float]:
@@ -306,13 +304,6 @@ class Canvas(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph ships no types
             axis.setPen(theme.panel_border)
             axis.setTickPen(theme.grid)
             axis.setTextPen(theme.muted)
-
-    def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 (Qt's name)
-        """Report that the mouse has left."""
-        if event.type() == QEvent.Type.Leave:
-            self.pointed_y = None
-            self.pointed.emit(None)
-        return bool(super().eventFilter(watched, event))
 
     def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802 (Qt's name)
         """Pan with the arrow keys, zoom with + and -, follow with A."""
@@ -373,6 +364,10 @@ class Canvas(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph ships no types
             self.follow_asked.emit()
 
     def _on_mouse_moved(self, position: QPointF) -> None:
-        at = self.view.mapSceneToView(position) if self.view.sceneBoundingRect().contains(position) else None
+        is_inside = self.view.sceneBoundingRect().contains(position)
+        self._point_at(self.view.mapSceneToView(position) if is_inside else None)
+
+    def _point_at(self, at: QPointF | None) -> None:
+        """Report where the mouse is; None: elsewhere."""
         self.pointed_y = None if at is None else at.y()
         self.pointed.emit(None if at is None else at.x())

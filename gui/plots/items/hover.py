@@ -6,11 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import pyqtgraph as pg
-from PySide6.QtCore import QEvent, QObject, QPoint, Qt
+from PySide6.QtCore import QEvent, QPoint, Qt
 from PySide6.QtWidgets import QWidget
 
 from gui.base.theme import current_theme
 from gui.plots.items.canvas import Canvas
+from gui.widgets.layouts import Watch
 from gui.widgets.plain_text import ColouredLabel, Span, named
 
 ONE_COLUMN_UP_TO = 6
@@ -115,7 +116,7 @@ class _FloatingLabel(ColouredLabel):
         self._canvas = canvas
         named(self, "hoverReadout", role="readout")
         self.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
-        canvas.installEventFilter(self)
+        Watch(self, canvas, {QEvent.Type.Hide}, self.hide)
 
     def show_reading(self, reading: HoverReading, at: int) -> None:
         """Show a reading beside a column of the canvas, in pixels."""
@@ -124,17 +125,12 @@ class _FloatingLabel(ColouredLabel):
             self.setParent(window)
         headings = [row.spans() for row in reading.rows if not row.value]
         rows = [(row.name_spans(), row.value_spans()) for row in reading.rows if row.value]
-        self.show_table(headings, rows, columns=columns_for(len(rows)))
+        columns = 1 if len(rows) <= ONE_COLUMN_UP_TO else max(2, -(-len(rows) // MAX_ROWS))
+        self.show_table(headings, rows, columns=columns)
         self.adjustSize()
         self._place(window, at)
         self.show()
         self.raise_()
-
-    def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 (Qt's name)
-        """Vanish with the canvas."""
-        if event.type() == QEvent.Type.Hide:
-            self.hide()
-        return bool(super().eventFilter(watched, event))
 
     def _place(self, window: QWidget, at: int) -> None:
         """Put the label right of the position, or left of it if there is no room, and all of it into the window."""
@@ -152,8 +148,3 @@ def readout_forms(rows: Sequence[HoverRow]) -> list[list[list[Span]]]:
     values = [[*row.mark_spans(), *row.value_spans()] for row in rows if row.value]
     fewer = [values[:count] for count in range(len(values), 0, -1)]
     return [[row.spans() for row in rows], *fewer, *([[values[0][-1:]]] if values else [])]
-
-
-def columns_for(rows: int) -> int:
-    """Return in how many columns to show so many rows."""
-    return 1 if rows <= ONE_COLUMN_UP_TO else max(2, -(-rows // MAX_ROWS))

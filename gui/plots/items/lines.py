@@ -173,9 +173,9 @@ class LineData:
         self._path: QPainterPath | None = None
         self._finite: Flags = np.empty(0, dtype=np.bool_)
 
-    def paint_in(self, colour: str, *, dashed: bool = False) -> None:
-        """Set the colour, `#rrggbb`, and whether the line is dashed, which takes longer to draw."""
-        self.pen = pg.mkPen(colour, width=1, style=Qt.PenStyle.DashLine if dashed else Qt.PenStyle.SolidLine)
+    def paint_in(self, colour: str) -> None:
+        """Set the colour, `#rrggbb`."""
+        self.pen = pg.mkPen(colour, width=1)
 
     def show(self, x: Floats, y: Floats, marked: Flags | None = None) -> None:
         """Draw `y` over `x` at the next painting; NaN is a gap. `marked`: which points have a wide mark below them."""
