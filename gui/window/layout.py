@@ -146,7 +146,7 @@ class DockLayout(QObject):
             if not self._moved:
                 self.reset()
                 return
-        if self._moved:
+        if self._moved or self._before:
             return
         devices, training, runs, log = self.docks
         width = self._window.width()
@@ -228,6 +228,7 @@ class DockLayout(QObject):
         if self._before and self._sizes() != self._before:
             self._set_moved()
         self._before = []
+        self.spread()  # which waited for the mouse
 
     def _set_moved(self) -> None:
         self._moved = True
