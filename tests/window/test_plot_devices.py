@@ -16,7 +16,7 @@ from gui.base.theme import DARK
 from gui.plots.area import PlotArea, PlotScroll
 from gui.plots.devices import slowed_at
 from gui.plots.items.lines import drop_constant_points
-from gui.plots.items.margin_labels import moved_apart, stand_for_others
+from gui.plots.items.margin_labels import MarginLabels, moved_apart, stand_for_others
 from gui.plots.registry import PLOTS
 from gui.plots.run_plot import Plot
 from tests.support.running import folded
@@ -280,6 +280,20 @@ def test_machine_has_strips_of_what_there_is_on_one_axis_that_says_ago(machine, 
     assert plots[1].canvas.bottom.isVisible(), "the lowest one has the axis"
     assert machine.sizeHint().height() < first
     assert machine.remember()["on_machine"] == []
+
+
+def test_each_strip_has_its_name_and_its_reading_however_low_the_rows_are(machine, qtbot, monkeypatch) -> None:
+    busy = {f"gpu-{number}": 10 + number for number in range(8)}
+    series = present({each: (float(percent), None, None) for each, percent in busy.items()}, until=time.time())
+    machine.show_series(None, series, dict.fromkeys(busy, "#ff0000"), {}, live_devices=True)
+    settle(machine, qtbot)
+    plot, drawn = machine.plots["utilisationPlot"], set[str]()
+    monkeypatch.setattr(MarginLabels, "_draw", lambda _, __, ___, text: drawn.add(text.strip()))
+    for height in range(plot.minimumHeight(), plot.maximumHeight()):
+        plot.setFixedHeight(height)
+        drawn.clear()
+        plot.grab()
+        assert drawn == {*busy, *(f"{percent}\u2009%" for percent in busy.values())}, height
 
 
 def test_machine_that_was_looked_back_at_stays_and_has_times_of_day(machine, qtbot) -> None:
