@@ -324,6 +324,9 @@ def test_machine_without_gpus_has_strips_of_its_cpus_and_no_card_that_says_nothi
     area.show_series(None, silent, COLOURS, LABELS, live_devices=True)
     settle(area, qtbot)
     assert beside(area.plots["utilisationPlot"]) == ["–"], "its last reading is old"
+    silent.add_reading("cpu:0", time.time(), 0.0, None)
+    settle(area, qtbot)
+    assert beside(area.plots["utilisationPlot"]) == ["0\u2009%"], "at once"
     area.show_series(readings({"cpu:0": [50.0] * 9}), series, COLOURS, LABELS, live_devices=False)
     settle(area, qtbot)
     assert seen(area) == ["lossPlot", "utilisationPlot", "memoryPlot"]
