@@ -186,10 +186,7 @@ class Highlights(QObject):
         self.set_points(False)
 
     def set_points(self, points: bool) -> None:
-        """Underline every number, and take a click for pointing at the nearest number of the line, as `point_at` does.
-
-        The arrow keys move a cursor meanwhile, from the middle of what is seen; otherwise they scroll.
-        """
+        """Underline every number, take a click for pointing at one, and let the arrow keys move a cursor."""
         self.points = points
         viewport, by = self._view.viewport(), Qt.TextInteractionFlag
         keys = by.TextSelectableByKeyboard if points else by.NoTextInteraction
