@@ -76,8 +76,9 @@ def short_cause(error: str) -> str:
 
 
 def short_reason(error: str) -> str:
-    """Return the first words of an error, without the worker that it is of."""
-    found = join_sentences(tr(each) for each in Message.read(error).sentences if each.say != (OF_WORKER,))
+    """Return the first words of an error, without the worker that it is of; of one that names another, the other."""
+    sentences = [each for each in Message.read(error).sentences if each.say != (OF_WORKER,)]
+    found = join_sentences(tr(each.named("error") or each) for each in sentences)
     first = found.partition("\n")[0]
     return first if len(first) <= MAX_REASON else first[:MAX_REASON].rstrip() + "…"
 

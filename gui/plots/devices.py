@@ -147,6 +147,12 @@ class DevicePlot(Plot):
         """Return the readings of each device, by its label and id."""
         return {f"{self.labels.get(each, each)} {each}": series for each, series in self.readings(run_series).items()}
 
+    def is_due(self) -> bool:
+        """Return whether it is due, as is the first reading of all that were silent, at once: dashes stand for them."""
+        is_silent = self.form == STRIPS and {*self._beside.values()} == {None}
+        values = self._values_beside(self.shown(self._shown)) if is_silent else {}
+        return super().is_due() or {None, *values.values()} != {None}
+
     def is_filled(self) -> bool:
         """Return whether the run has a reading."""
         shown = self.shown(self.run_series) if self.run_series is not None else {}

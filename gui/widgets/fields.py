@@ -35,11 +35,18 @@ MAX_ROWS = 30
 
 
 class ChoiceBox(QComboBox):
-    """Its list is as wide as its longest text, also where the box itself is narrow."""
+    """Its list is as wide as its longest text, also where the box itself is narrow and cuts the present one."""
 
     def __init__(self) -> None:
         super().__init__()
         self.setMaxVisibleItems(MAX_ROWS)
+
+    def initStyleOption(self, option: QStyleOptionComboBox) -> None:  # noqa: N802 (Qt's name)
+        """End a text for which there is no room in an ellipsis: with a style sheet, Qt only cuts it."""
+        super().initStyleOption(option)
+        kind, part = QStyle.ComplexControl.CC_ComboBox, QStyle.SubControl.SC_ComboBoxEditField
+        room = self.style().subControlRect(kind, option, part, self).width()
+        option.currentText = self.fontMetrics().elidedText(option.currentText, Qt.TextElideMode.ElideRight, room)
 
     def showPopup(self) -> None:  # noqa: N802 (Qt's name)
         """Make the list wide enough and open it."""

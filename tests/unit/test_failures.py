@@ -11,8 +11,8 @@ from core.devices.device import Device
 from core.devices.nvidia.health import xid_problem
 from core.diagnosis.causes import Cause
 from core.diagnosis.evidence import FAILED_FIRST, GROUP_KILLED, KERNEL_KILLED
-from core.diagnosis.failures import Failure, failure_of, short_cause
-from core.language import join_sentences, tr
+from core.diagnosis.failures import Failure, failure_of, short_cause, short_reason
+from core.language import Message, join_sentences, stored, tr
 from core.runs.facts import RunFacts, RunState
 from core.schema.event_kinds import Checkpoint, Release, Verdict
 from core.schema.settings import Script
@@ -342,3 +342,11 @@ def test_half_batch_of_a_script_is_the_value_of_its_option(given: tuple[str, ...
 )
 def test_list_of_runs_has_the_cause_in_a_few_words(error: str, words: str) -> None:
     assert short_cause(error) == words
+
+
+def test_list_of_runs_has_what_a_script_raised_not_that_it_ended() -> None:
+    ended = tr("{program} ended with exit code {code}: {error}.", program="fit.py", code=1, error="KeyError: 'b'")
+    assert short_reason(Message.read(stored(ended))) == "KeyError: 'b'"
+    assert short_reason(tr("{program} ended with exit code {code}. It printed nothing.", program="fit.py", code=1)) == (
+        "fit.py ended with exit code 1. It printed nothing."
+    )

@@ -9,6 +9,7 @@ from PySide6.QtWidgets import QDockWidget, QFrame, QLabel, QPushButton, QWidget
 
 from gui.features.run.events import FailureCard, FailureView
 from gui.features.setup.reuse import FIRST_STEPS
+from gui.plots.area import MIN_HEIGHT_PX
 from gui.runs.progress import Place, Situation, empty_words
 from gui.widgets.dialogs import FileDialog
 from gui.widgets.messages import MessageStack, MessageStrip
@@ -159,6 +160,15 @@ def test_first_run_is_one_click_away(drive, qtbot) -> None:
     panel.window.controllers.run.show_machine()
     panel.until(lambda: not panel.plot("lossPlot").isVisible(), "the machine")
     assert not steps.isVisible(), "there are runs"
+    scroll = panel.window.panels.scroll
+    panel.window.panels.actions.do("remove", [str(panel.window.services.run_list.summaries[0].dir)])
+    panel.answer("yesButton")
+    panel.until(lambda: steps.isVisible() and len(panel.plot("utilisationPlot").strips.percent), "the guidance again")
+    panel.until_polled()
+    panel.window.panels.message.details.click()
+    panel.until(lambda: not steps.isVisible() and panel.window.panels.message.text.startswith("Restored"), "the run")
+    panel.window.panels.message.dismiss()
+    panel.until(lambda: scroll.height() <= max(scroll.page.sizeHint().height(), MIN_HEIGHT_PX), "no gap in its place")
 
 
 # -- messages --------------------------------------------------------------------------------------

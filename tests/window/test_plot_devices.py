@@ -16,7 +16,7 @@ from gui.base.theme import DARK
 from gui.plots.area import PlotArea, PlotScroll
 from gui.plots.devices import slowed_at
 from gui.plots.items.lines import drop_constant_points
-from gui.plots.items.margin_labels import moved_apart, stand_for_others
+from gui.plots.items.margin_labels import MarginLabels, moved_apart, stand_for_others
 from gui.plots.registry import PLOTS
 from gui.plots.run_plot import Plot
 from tests.support.running import folded
@@ -282,6 +282,20 @@ def test_machine_has_strips_of_what_there_is_on_one_axis_that_says_ago(machine, 
     assert machine.remember()["on_machine"] == []
 
 
+def test_each_strip_has_its_name_and_its_reading_however_low_the_rows_are(machine, qtbot, monkeypatch) -> None:
+    busy = {f"gpu-{number}": 10 + number for number in range(8)}
+    series = present({each: (float(percent), None, None) for each, percent in busy.items()}, until=time.time())
+    machine.show_series(None, series, dict.fromkeys(busy, "#ff0000"), {}, live_devices=True)
+    settle(machine, qtbot)
+    plot, drawn = machine.plots["utilisationPlot"], set[str]()
+    monkeypatch.setattr(MarginLabels, "_draw", lambda _, __, ___, text: drawn.add(text.strip()))
+    for height in range(plot.minimumHeight(), plot.maximumHeight()):
+        plot.setFixedHeight(height)
+        drawn.clear()
+        plot.grab()
+        assert drawn == {*busy, *(f"{percent}\u2009%" for percent in busy.values())}, height
+
+
 def test_machine_that_was_looked_back_at_stays_and_has_times_of_day(machine, qtbot) -> None:
     settle(machine, qtbot)
     plot = machine.plots["utilisationPlot"]
@@ -310,6 +324,9 @@ def test_machine_without_gpus_has_strips_of_its_cpus_and_no_card_that_says_nothi
     area.show_series(None, silent, COLOURS, LABELS, live_devices=True)
     settle(area, qtbot)
     assert beside(area.plots["utilisationPlot"]) == ["–"], "its last reading is old"
+    silent.add_reading("cpu:0", time.time(), 0.0, None)
+    settle(area, qtbot)
+    assert beside(area.plots["utilisationPlot"]) == ["0\u2009%"], "at once"
     area.show_series(readings({"cpu:0": [50.0] * 9}), series, COLOURS, LABELS, live_devices=False)
     settle(area, qtbot)
     assert seen(area) == ["lossPlot", "utilisationPlot", "memoryPlot"]

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 from PySide6.QtCore import QEvent, QPoint, Qt
-from PySide6.QtGui import QAction, QHelpEvent, QTextCursor
-from PySide6.QtWidgets import QMainWindow
+from PySide6.QtGui import QAction, QContextMenuEvent, QHelpEvent, QTextCursor
+from PySide6.QtWidgets import QApplication, QLabel, QMainWindow
 
 from core.runs import lock
 from core.runs.run import Run
@@ -144,6 +144,20 @@ def test_the_empty_plot_leads_to_the_numbers_of_the_log(assemble, qtbot, runs_ro
     qtbot.mouseClick(viewport, Qt.MouseButton.LeftButton, pos=where)
     assert window.findChild(TeachDialog) is None, "a click does nothing else than usual"
     button.click()
+    for key, number in ((Qt.Key.Key_Home, "8.0000"), (Qt.Key.Key_End, "9")):
+        qtbot.keyClick(log.view, Qt.Key.Key_Home, Qt.KeyboardModifier.ControlModifier)
+        qtbot.keyClick(log.view, key)
+        at = log.view.cursorRect().center()
+        QApplication.sendEvent(log.view, QContextMenuEvent(QContextMenuEvent.Reason.Keyboard, at, at))
+        menu = QApplication.activePopupWidget()
+        assert menu.findChild(QAction, "plotNumber").text() == f"Plot {number} as ..."
+        menu.close()
+        qtbot.keyClick(log.view, Qt.Key.Key_Return)
+        dialog = window.findChild(TeachDialog)
+        assert f"Plot {number} as a metric" in [label.text() for label in dialog.findChildren(QLabel)]
+        dialog.reject()
+        qtbot.waitUntil(lambda: window.findChild(TeachDialog) is None)
+        button.click()
     qtbot.mouseClick(viewport, Qt.MouseButton.LeftButton, pos=where)
     dialog = window.findChild(TeachDialog)
     qtbot.waitUntil(dialog.keep.isEnabled)
@@ -153,3 +167,8 @@ def test_the_empty_plot_leads_to_the_numbers_of_the_log(assemble, qtbot, runs_ro
     keep(qtbot, window, dialog)
     qtbot.waitUntil(lambda: "loss" in window.services.session.run_series.metrics and not button.isVisible())
     assert not log.view.highlights.points
+    (tmp_path / "silent.py").write_text("")
+    window.services.session.attach(Run.attach(train(script_spec("silent.py", cwd=tmp_path), runs_root).run.dir))
+    qtbot.waitUntil(lambda: button.isVisible() and log.view.placeholderText() == "The run printed no output.")
+    button.click()
+    assert not log.view.highlights.points, "there is nothing to click"

@@ -166,6 +166,7 @@ class Highlights(QObject):
         self._due = QTimer(self, singleShot=True, interval=NUMBERS_MS)
         self._due.timeout.connect(self._mark_numbers)
         view.viewport().installEventFilter(self)
+        view.installEventFilter(self)  # for the menu that a key opens
         look.changed.connect(self.update_marks)
 
     @property
@@ -185,9 +186,13 @@ class Highlights(QObject):
         self.set_points(False)
 
     def set_points(self, points: bool) -> None:
-        """Underline every number, and take a click for pointing at the nearest number of the line."""
+        """Underline every number, take a click for pointing at one, and let the arrow keys move a cursor."""
         self.points = points
-        viewport = self._view.viewport()
+        viewport, by = self._view.viewport(), Qt.TextInteractionFlag
+        keys = by.TextSelectableByKeyboard if points else by.NoTextInteraction
+        self._view.setTextInteractionFlags(by.TextSelectableByMouse | keys)
+        if points:
+            self._view.setTextCursor(self._view.cursorForPosition(viewport.rect().center()))
         viewport.setCursor(Qt.CursorShape.PointingHandCursor if points else Qt.CursorShape.IBeamCursor)
         self.update_marks()
 
@@ -257,11 +262,18 @@ class Highlights(QObject):
             self.menu_at(event.pos()).popup(event.globalPos())
             return True
         if self.points and isinstance(event, QMouseEvent) and event.type() == QEvent.Type.MouseButtonPress:
-            line, at = self._place(event.position().toPoint())
-            if event.button() == Qt.MouseButton.LeftButton and (span := nearest_number(line, at)) is not None:
-                self.pointed.emit(line, span[0], METRIC.strip())
+            at = self._view.cursorForPosition(event.position().toPoint())
+            if event.button() == Qt.MouseButton.LeftButton and self.point_at(at):
                 return True
         return super().eventFilter(watched, event)
+
+    def point_at(self, cursor: QTextCursor) -> bool:
+        """Point at the number that is nearest in the line of a cursor. Return whether there is one."""
+        line = cursor.block().text()
+        span = nearest_number(line, cursor.positionInBlock())
+        if span is not None:
+            self.pointed.emit(line, span[0], METRIC.strip())
+        return span is not None
 
     def number_under(self, position: QPoint) -> LogNumber | None:
         """Return the recorded number at a position of the view; None if there is none."""

@@ -99,6 +99,8 @@ class LogPage(QWidget):
             self.search.open_search()
         elif event.key() == Qt.Key.Key_Escape and self.view.highlights.points:
             self.view.highlights.set_points(False)
+        elif event.key() in {Qt.Key.Key_Return, Qt.Key.Key_Enter} and self.view.highlights.points:
+            self.view.highlights.point_at(self.view.textCursor())
         else:
             super().keyPressEvent(event)
 
@@ -404,8 +406,11 @@ class TeachController(Feature):
     def _show_every_number(self) -> None:
         """Let the user click a number of the log."""
         self.panels.details.raise_log(self._log.rank, "")
-        self._log.view.highlights.set_points(True)
-        self.panels.message.show_passing(tr("Click a number of the log to plot it. Escape ends this."))
+        if not self._log.view.document().isEmpty():  # else it says so
+            self._log.view.highlights.set_points(True)
+            self.panels.message.show_passing(tr(
+                "Click a number of the log to plot it, or move the cursor to it and press Enter. Escape ends this."
+            ))
 
     def _point(self, line: str, position: int, role: str) -> None:
         """Open the dialog for a number, and try it."""

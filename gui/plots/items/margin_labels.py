@@ -104,11 +104,10 @@ class MarginLabels(Drawing):
         metrics = QFontMetricsF(font)
         painter.setFont(font)
         places = [self._pixel(label.y, area) for label in self.right]
-        distance = 0.86 * metrics.height()
         if self._spread:
-            shown = moved_apart(places, area.top() - 4, area.bottom() + 4, distance)
+            shown = moved_apart(places, area.top() - 4, area.bottom() + 4, 0.86 * metrics.height())
         else:
-            shown = keep_apart(places, distance)
+            shown = keep_apart(places, 0.8 * metrics.height())  # as on the left
         crowded = stand_for_others(places, shown) if self._spread else {}
         for number, (label, y) in enumerate(zip(self.right, shown, strict=True)):
             if y is None:
