@@ -9,6 +9,7 @@ from PySide6.QtCore import QEvent, QLocale, QObject, QSize, Qt
 from PySide6.QtGui import QValidator
 from PySide6.QtWidgets import (
     QAbstractSpinBox,
+    QApplication,
     QComboBox,
     QFormLayout,
     QLineEdit,
@@ -280,6 +281,8 @@ class FormScroll(QScrollArea):
         scroll_down(self)
         self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Maximum)
         self.setWidget(content)
+        if isinstance(app := QApplication.instance(), QApplication):
+            app.focusChanged.connect(self._show_focus)
 
     def sizeHint(self) -> QSize:  # noqa: N802 (Qt's name)
         """Return the size of the content."""
@@ -288,6 +291,10 @@ class FormScroll(QScrollArea):
     def minimumSizeHint(self) -> QSize:  # noqa: N802 (Qt's name)
         """Return the least width of the content, which is not scrolled sideways, and the height of a row."""
         return QSize(self._content.minimumSizeHint().width(), 40)
+
+    def _show_focus(self, _: QWidget | None, widget: QWidget | None) -> None:
+        if widget is not None and self._content.isAncestorOf(widget):
+            self.ensureWidgetVisible(widget, 0, scaled(12))  # Qt does so only from one field to another
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 (Qt's name)
         """Follow a change of the content's size."""

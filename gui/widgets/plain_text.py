@@ -17,6 +17,8 @@ from PySide6.QtWidgets import QLabel, QWidget
 
 MAX_CHARACTERS = 4000
 """Maximum characters of a tooltip: a command line may be megabytes, and Qt would lay out all of it."""
+LONG_WORD, BREAK = re.compile(r"[A-Za-z0-9_]{40}(?=[A-Za-z0-9_])"), "\u200b"
+"""What Qt would not break, and the character of no width at which it does."""
 AnyWidget = TypeVar("AnyWidget", bound=QWidget)
 GAP = "&nbsp;&nbsp;&nbsp; "
 
@@ -74,11 +76,19 @@ class PlainLabel(QLabel):
         """
         super().__init__()
         self.setTextFormat(Qt.TextFormat.PlainText)
-        self.setText(text)
         self.setWordWrap(wraps)
+        self.setText(text)
         if selectable:
             self.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         named(self, name, role=role)
+
+    def setText(self, text: str) -> None:  # noqa: N802 (Qt's name)
+        """Show a text; a name without a space may be broken, since it would make the whole window wider."""
+        super().setText(LONG_WORD.sub(rf"\g<0>{BREAK}", text) if self.wordWrap() else text)
+
+    def text(self) -> str:
+        """Return the text as it was given."""
+        return super().text().replace(BREAK, "")
 
 
 def bold_label(text: str) -> PlainLabel:

@@ -1,9 +1,12 @@
 """Fields for whole numbers: what they show is what is used."""
 
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QPoint, QRect, Qt
+from PySide6.QtWidgets import QLineEdit, QPushButton, QWidget
 
 from gui.features.compare.scaling import ScalingDialog
 from gui.widgets import forms
+from gui.widgets.fields import FormScroll
+from gui.widgets.layouts import vbox
 
 
 def test_a_field_has_the_value_that_it_shows(hold, qtbot) -> None:
@@ -28,3 +31,17 @@ def test_the_repeats_of_a_table_are_one_number(hold, qtbot) -> None:
     qtbot.keyClicks(box, "2, 3")
     box.interpretText()
     assert box.text() == str(dialog.chosen[2])
+
+
+def test_a_field_that_gets_the_focus_from_outside_of_its_form_is_scrolled_into_view(hold, qtbot) -> None:
+    page, content, below = QWidget(), QWidget(), QPushButton()
+    *_, last = fields = [QLineEdit() for _ in range(20)]
+    vbox(content, *fields)
+    scroll = FormScroll(content)
+    vbox(page, scroll, below)
+    hold(page, 200, 200).activateWindow()
+    qtbot.waitUntil(page.isActiveWindow)
+    below.setFocus()
+    qtbot.keyClick(below, Qt.Key.Key_Backtab)
+    assert last.hasFocus()
+    assert scroll.viewport().rect().contains(QRect(last.mapTo(scroll.viewport(), QPoint(0, 0)), last.size()))

@@ -198,6 +198,15 @@ def test_mnemonic_is_left_out(text, shown):
 TEXT = "· Script, one process per device on 2 devices"
 
 
+def test_a_name_of_200_letters_is_broken_and_makes_no_window_wider(hold):
+    name = "a_name_" * 28
+    label, short = (PlainLabel(text, wraps=True) for text in (f"GPU 0 is used by {name}.", "a_name_" * 6))
+    hold(label, 330, 200)
+    assert label.minimumSizeHint().width() <= short.minimumSizeHint().width() < 330
+    assert label.heightForWidth(330) > 3 * label.fontMetrics().height()
+    assert label.text() == f"GPU 0 is used by {name}."
+
+
 @pytest.mark.parametrize(("letters", "shown"), [(3, False), (20, True)])
 def test_label_without_room_is_blank_instead_of_ellipsis(hold, letters, shown):
     label, blank = hold(ElidedLabel(TEXT)), hold(ElidedLabel(""))
