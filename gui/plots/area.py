@@ -197,7 +197,7 @@ class PlotArea(QSplitter):
 
     def tell_machine(self) -> None:
         """Emit `machine_changed` if it is due."""
-        told = self.shows_machine and self.sizeHint().height()
+        told = self.shows_machine and (self.parentWidget() or self).sizeHint().height()  # with what stands above
         if told != self._told:
             self._told = told
             self.machine_changed.emit()

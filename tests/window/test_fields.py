@@ -5,7 +5,7 @@ from PySide6.QtWidgets import QLineEdit, QPushButton, QWidget
 
 from gui.features.compare.scaling import ScalingDialog
 from gui.widgets import forms
-from gui.widgets.fields import FormScroll
+from gui.widgets.fields import ChoiceBox, FormScroll
 from gui.widgets.layouts import vbox
 
 
@@ -45,3 +45,15 @@ def test_a_field_that_gets_the_focus_from_outside_of_its_form_is_scrolled_into_v
     qtbot.keyClick(below, Qt.Key.Key_Backtab)
     assert last.hasFocus()
     assert scroll.viewport().rect().contains(QRect(last.mapTo(scroll.viewport(), QPoint(0, 0)), last.size()))
+
+
+def test_the_list_of_a_box_shows_its_texts_whole_but_a_name_of_200_letters(hold) -> None:
+    box = hold(ChoiceBox(), 60, 30)
+    box.addItems(["loss", "a_metric_whose_name_is_wider_than_its_box"])
+    box.showPopup()
+    assert box.view().width() >= box.view().sizeHintForColumn(0)
+    box.hidePopup()
+    box.addItem("x" * 200)
+    box.showPopup()
+    assert box.view().minimumWidth() <= box.screen().availableGeometry().width() // 2
+    box.hidePopup()

@@ -282,6 +282,18 @@ def test_machine_has_strips_of_what_there_is_on_one_axis_that_says_ago(machine, 
     assert machine.remember()["on_machine"] == []
 
 
+def test_layout_is_told_when_what_stands_above_the_machine_is_hidden(machine, hold, qtbot) -> None:
+    above = QLabel("the first steps")
+    scroll = hold(PlotScroll(machine, above), 900, 700)
+    settle(machine, qtbot)
+    with qtbot.assertNotEmitted(machine.machine_changed):
+        settle(machine, qtbot)
+    above.hide()
+    with qtbot.waitSignal(machine.machine_changed):
+        settle(machine, qtbot)
+    assert scroll.page.sizeHint().height() == machine.sizeHint().height()
+
+
 def test_machine_that_was_looked_back_at_stays_and_has_times_of_day(machine, qtbot) -> None:
     settle(machine, qtbot)
     plot = machine.plots["utilisationPlot"]
