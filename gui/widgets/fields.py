@@ -36,7 +36,7 @@ MAX_ROWS = 30
 
 
 class ChoiceBox(QComboBox):
-    """Its list is as wide as its longest text, also where the box itself is narrow, up to half of the screen."""
+    """Its list is as wide as its longest text, also where the box itself is narrow, up to two thirds of the screen."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -45,7 +45,7 @@ class ChoiceBox(QComboBox):
     def showPopup(self) -> None:  # noqa: N802 (Qt's name)
         """Make the list wide enough and open it."""
         view = self.view()
-        view.setMinimumWidth(min(view.sizeHintForColumn(0) + MARGIN_PX, self.screen().availableGeometry().width() // 2))
+        view.setMinimumWidth(min(view.sizeHintForColumn(0) + MARGIN_PX, 2 * self.screen().size().width() // 3))
         super().showPopup()
 
 

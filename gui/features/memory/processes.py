@@ -303,7 +303,7 @@ def _columns() -> list[Column[ProcessRow]]:
         Column("age_s", lambda row: None if row.info.age_s is None else round(row.info.age_s, 1), tr("Time"),
                lambda row: age(row.info.age_s), is_number=True, is_descending=True, width_px=60),
         Column("run", lambda row: row.info.run_id, tr("Whose run"), lambda row: row.run,
-               sort=lambda row: row.run or None, width_px=120,
+               sort=lambda row: row.run or None, width_px=128,
                tone=lambda row: "accent" if row.of_this_run else _tone(row)),
         Column("command", lambda row: row.info.command, tr("Command"), lambda row: command_words(row.info),
                width_px=STRETCH),
