@@ -268,11 +268,11 @@ class RunSnapshot:
 
 def run_header(
     run: RunSnapshot | None, *, resuming: bool = False, compared: int = 0, waiting: tuple[str, str] = ("", ""),
-    words: str = "",
+    words: str = "", live: int = 0,
 ) -> RunHeader:
     """Return the header of a run. `resuming`: the run is being resumed. `waiting`: see `gui.runs.rows.waiting_words`.
 
-    `words`: what makes it different.
+    `words`: what makes it different. `live`: the number of live runs.
 
     `compared`: the number of runs that a comparison shows; the header is theirs then, whatever run was shown before.
     """
@@ -285,9 +285,10 @@ def run_header(
         )
     if run is None:
         return RunHeader(
-            label=tr("No run"),
+            label=tr("This machine") if live else tr("No run"),
             sentence=tr("No run is shown. Start one or select one in the list."),
-            what=tr("Tick devices, choose what to train, and press Start"),
+            what=tr_plural("{count} run is active", "{count} runs are active", live) if live
+            else tr("Tick devices, choose what to train, and press Start"),
         )
     facts, state, now = run.facts, state_info(run.facts.state), time.time()
     progress = run.progress

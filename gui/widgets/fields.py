@@ -9,6 +9,7 @@ from PySide6.QtCore import QEvent, QLocale, QObject, QSize, Qt
 from PySide6.QtGui import QValidator
 from PySide6.QtWidgets import (
     QAbstractSpinBox,
+    QApplication,
     QComboBox,
     QFormLayout,
     QLineEdit,
@@ -35,7 +36,7 @@ MAX_ROWS = 30
 
 
 class ChoiceBox(QComboBox):
-    """Its list is as wide as its longest text, also where the box itself is narrow and cuts the present one."""
+    """Its list is as wide as its longest text, also where the box itself is narrow, up to two thirds of the screen."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -51,7 +52,7 @@ class ChoiceBox(QComboBox):
     def showPopup(self) -> None:  # noqa: N802 (Qt's name)
         """Make the list wide enough and open it."""
         view = self.view()
-        view.setMinimumWidth(view.sizeHintForColumn(0) + MARGIN_PX)
+        view.setMinimumWidth(min(view.sizeHintForColumn(0) + MARGIN_PX, 2 * self.screen().size().width() // 3))
         super().showPopup()
 
 
@@ -288,6 +289,8 @@ class FormScroll(QScrollArea):
         self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Maximum)
         self.setWidget(content)
         Watch(self, content, {QEvent.Type.LayoutRequest}, self.updateGeometry)
+        if isinstance(app := QApplication.instance(), QApplication):
+            app.focusChanged.connect(self._show_focus)
 
     def sizeHint(self) -> QSize:  # noqa: N802 (Qt's name)
         """Return the size of the content."""
@@ -296,3 +299,7 @@ class FormScroll(QScrollArea):
     def minimumSizeHint(self) -> QSize:  # noqa: N802 (Qt's name)
         """Return the least width of the content, which is not scrolled sideways, and the height of a row."""
         return QSize(self._content.minimumSizeHint().width(), 40)
+
+    def _show_focus(self, _: QWidget | None, widget: QWidget | None) -> None:
+        if widget is not None and self._content.isAncestorOf(widget):
+            self.ensureWidgetVisible(widget, 0, scaled(12))  # Qt does so only from one field to another

@@ -17,6 +17,8 @@ from PySide6.QtWidgets import QLabel, QWidget
 
 MAX_CHARACTERS = 4000
 """Maximum characters of a tooltip: a command line may be megabytes, and Qt would lay out all of it."""
+LONG_WORD, BREAK = re.compile(r"[A-Za-z0-9_]{40}(?=[A-Za-z0-9_])"), "\u200b"
+"""What Qt would not break, and the character of no width at which it does."""
 AnyWidget = TypeVar("AnyWidget", bound=QWidget)
 GAP = "&nbsp;&nbsp;&nbsp; "
 
@@ -84,6 +86,11 @@ class PlainLabel(QLabel):
         """Show a text; the empty string hides the label."""
         self.setText(text)
         self.setVisible(bool(text))
+
+
+def breakable(text: str) -> str:
+    """Let long names without a space be broken, which would make the whole window wider."""
+    return LONG_WORD.sub(rf"\g<0>{BREAK}", text)
 
 
 def bold_label(text: str) -> PlainLabel:

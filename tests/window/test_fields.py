@@ -1,11 +1,12 @@
 """Fields for whole numbers: what they show is what is used."""
 
-from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QStyleOptionComboBox
+from PySide6.QtCore import QPoint, QRect, Qt
+from PySide6.QtWidgets import QLineEdit, QPushButton, QStyleOptionComboBox, QWidget
 
 from gui.features.compare.scaling import ScalingDialog
 from gui.widgets import forms
-from gui.widgets.fields import ChoiceBox
+from gui.widgets.fields import ChoiceBox, FormScroll
+from gui.widgets.layouts import vbox
 
 
 def test_a_field_has_the_value_that_it_shows(hold, qtbot) -> None:
@@ -41,3 +42,29 @@ def test_a_choice_that_is_cut_ends_in_an_ellipsis(hold) -> None:
         box.initStyleOption(option)
         assert option.currentText.endswith(shown)
         assert box.currentText() == "Automatic: Trainyard's"
+
+
+def test_a_field_that_gets_the_focus_from_outside_of_its_form_is_scrolled_into_view(hold, qtbot) -> None:
+    page, content, below = QWidget(), QWidget(), QPushButton()
+    *_, last = fields = [QLineEdit() for _ in range(20)]
+    vbox(content, *fields)
+    scroll = FormScroll(content)
+    vbox(page, scroll, below)
+    hold(page, 200, 200).activateWindow()
+    qtbot.waitUntil(page.isActiveWindow)
+    below.setFocus()
+    qtbot.keyClick(below, Qt.Key.Key_Backtab)
+    assert last.hasFocus()
+    assert scroll.viewport().rect().contains(QRect(last.mapTo(scroll.viewport(), QPoint(0, 0)), last.size()))
+
+
+def test_the_list_of_a_box_shows_its_texts_whole_but_a_name_of_200_letters(hold) -> None:
+    box = hold(ChoiceBox(), 60, 30)
+    box.addItems(["loss", "a_metric_whose_name_is_wider_than_its_box"])
+    box.showPopup()
+    assert box.view().width() >= box.view().sizeHintForColumn(0)
+    box.hidePopup()
+    box.addItem("x" * 200)
+    box.showPopup()
+    assert box.view().minimumWidth() <= 2 * box.screen().size().width() // 3
+    box.hidePopup()

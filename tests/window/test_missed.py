@@ -26,7 +26,7 @@ from core.system import processes
 from gui.base.settings_file import SettingsFile, folder_key
 from gui.features.runlist import bell as bell_module
 from gui.runs.actions import RunActions
-from gui.runs.rows import RunRow
+from gui.runs.rows import RunRow, run_title
 from gui.runs.words import RunHeader
 from gui.window.panels import HeaderPanel
 from tests.support.acting import played
@@ -230,8 +230,9 @@ def test_alarm_is_in_a_message_and_at_the_bell_until_it_ends_unless_it_is_switch
         file.write(json.dumps(values(1, 1, 2, loss=[1.0, float("nan")])) + "\n")
     found = bell()
     strip, disk = found.panel.window.panels.alarms, "The disk is nearly full: This machine"
-    nan = "The loss of a run becomes NaN: digits_mlp"
     found.until("2")
+    title = run_title(found.panel.window.services.run_list.summary(str(run_dir)), time.time())
+    nan = f"The loss of a run becomes NaN: {title}"
     assert (found.spoken, found.lines) == ("2 alarms", [nan, disk])
     low = f"Only 19.0 GB are free on the disk of {runs_root}."
     assert strip.text.startswith(low)
@@ -239,8 +240,12 @@ def test_alarm_is_in_a_message_and_at_the_bell_until_it_ends_unless_it_is_switch
     with (run_dir / EVENTS / SUPERVISOR_EVENTS).open("a") as file:
         file.write(json.dumps({"t": time.time(), "kind": "stall", "text": "No step."}) + "\n")
     found.until("3")
-    assert found.lines == [nan, "A run makes no progress: digits_mlp", disk]
+    assert found.lines == [nan, f"A run makes no progress: {title}", disk]
     found.open()
+    assert not found.button.findChild(QPushButton, "missedSeenButton").isVisible(), "alarms are not marked as seen"
+    found.panel.qtbot.keyClick(found.list, Qt.Key.Key_Down)
+    found.panel.until_polled(5)
+    assert found.list.currentIndex().row() == 1, "the second alarm of the same run stays the current one"
     found.panel.qtbot.mouseClick(found.list.viewport(), Qt.MouseButton.LeftButton, pos=middle(found.list, 0))
     assert found.panel.run.dir == run_dir
     save(NotificationSettings(occasions=("finished",)))

@@ -1,7 +1,7 @@
 """The settings of notifications in the window: what is valid is kept at once, and a test says what became of it."""
 
 import pytest
-from PySide6.QtCore import QEvent
+from PySide6.QtCore import QEvent, QPoint, Qt
 from PySide6.QtGui import QFocusEvent
 from PySide6.QtWidgets import QApplication, QCheckBox, QLabel, QLineEdit, QPushButton, QSpinBox, QWidget
 
@@ -118,3 +118,15 @@ def test_file_that_is_damaged_or_cannot_be_written_is_told(dialog, tmp_path, mon
     monkeypatch.setenv("TRAINYARD_CONFIG_DIR", str(tmp_path / "file"))
     shown.findChild(QCheckBox, "desktopBox").setChecked(False)
     assert "notifications.json could not be written: " in result(shown)
+
+
+def test_tab_follows_the_order_of_the_rows(alone):
+    dialog = alone()
+    dialog.show()
+    field, places = dialog.findChild(QCheckBox, "desktopBox"), []
+    while field.objectName() != "testNotificationsButton":
+        if field.focusPolicy() & Qt.FocusPolicy.TabFocus and field.isVisible():
+            places.append(field.mapTo(dialog, QPoint(0, 0)).y())
+        field = field.nextInFocusChain()
+    assert len(places) > len(OCCASIONS)
+    assert places == sorted(places)

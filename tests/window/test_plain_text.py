@@ -23,6 +23,7 @@ from gui.widgets.plain_text import (
     ColouredLabel,
     PlainLabel,
     Span,
+    breakable,
     menu_text,
     title_text,
     verbatim,
@@ -196,6 +197,14 @@ def test_mnemonic_is_left_out(text, shown):
 
 
 TEXT = "· Script, one process per device on 2 devices"
+
+
+def test_a_name_of_200_letters_is_broken_and_makes_no_window_wider(hold):
+    texts = (f"GPU 0 is used by {'a_name_' * 28}.", "a_name_" * 6)
+    label, short = (PlainLabel(breakable(text), wraps=True) for text in texts)
+    hold(label, 330, 200)
+    assert label.minimumSizeHint().width() <= short.minimumSizeHint().width() < 330
+    assert label.heightForWidth(330) > 3 * label.fontMetrics().height()
 
 
 @pytest.mark.parametrize(("letters", "shown"), [(3, False), (20, True)])

@@ -296,6 +296,18 @@ def test_each_strip_has_its_name_and_its_reading_however_low_the_rows_are(machin
         assert drawn == {*busy, *(f"{percent}\u2009%" for percent in busy.values())}, height
 
 
+def test_layout_is_told_when_what_stands_above_the_machine_is_hidden(machine, hold, qtbot) -> None:
+    above = QLabel("the first steps")
+    scroll = hold(PlotScroll(machine, above), 900, 700)
+    settle(machine, qtbot)
+    with qtbot.assertNotEmitted(machine.machine_changed):
+        settle(machine, qtbot)
+    above.hide()
+    with qtbot.waitSignal(machine.machine_changed):
+        settle(machine, qtbot)
+    assert scroll.page.sizeHint().height() == machine.sizeHint().height()
+
+
 def test_machine_that_was_looked_back_at_stays_and_has_times_of_day(machine, qtbot) -> None:
     settle(machine, qtbot)
     plot = machine.plots["utilisationPlot"]

@@ -8,6 +8,7 @@ from dataclasses import replace
 import psutil
 import pytest
 from PySide6.QtCore import QObject, Qt, Signal
+from PySide6.QtGui import QFontMetrics
 from PySide6.QtWidgets import QAbstractButton, QLabel, QPushButton
 
 from core.devices.device import Device, Process, Sample, Survey
@@ -126,7 +127,7 @@ def test_rows_are_below_their_gpu_sort_within_it_and_end_with_the_gpus_without_a
     ]
     labels = {SHARED.id: "GPU 2", DUAL.id: "GPU 10"}
     rows = process_rows(entries, labels, RUNS, dict.fromkeys(labels, "#ffffff"), SURVEY)
-    tab = hold(ProcessesTab())
+    tab = hold(ProcessesTab(), 900, 400)
     tab.show_rows([*rows, *heads(rows, SURVEY, {OLD.id: 9})], empty="", problem="")
     assert cells(tab.table) == [
         ("GPU 2", "", "61 %", "5.0 / 80 GB", "", "", "", "", "H100"),
@@ -137,10 +138,14 @@ def test_rows_are_below_their_gpu_sort_within_it_and_end_with_the_gpus_without_a
         ("On no known device", "", "", "", "", "", "", "", ""),
         ("python 3", "anna", "–", "340 MB", "–", "–", "5 s", "", "–"),
         ("python 1", "anna", "–", "–", "–", "–", "–", "", "–"),
-        ("GPU 3 and GPU 7", "", "", "", "", "", "", "", "no process"),
-        ("GPU 4", "", "", "", "", "", "", "", "asleep"),
-        ("GPU 5 and GPU 6", "", "", "", "", "", "", "", "processes not known"),
+        ("GPU 3 and 7: no process", "", "", "", "", "", "", "", ""),
+        ("GPU 4: asleep", "", "", "", "", "", "", "", ""),
+        ("GPU 5 and 6: processes not known", "", "", "", "", "", "", "", ""),
     ]
+    for at in (at for at, row in enumerate(tab.table.rows) if row.head):
+        text, font = (cell(tab.table, at, 0, role) for role in (Qt.ItemDataRole.DisplayRole, Qt.ItemDataRole.FontRole))
+        room = tab.table.visualRect(tab.table.model().index(at, 0)).width()
+        assert room > QFontMetrics(font).horizontalAdvance(text), "it takes the empty cells beside it"
     tips = {name: cell(tab.table, 1, tab.table.place(name), Qt.ItemDataRole.ToolTipRole)
             for name in ("share_percent", "cpu_percent", "run")}
     assert "The driver does not tell this of the process." in tips.pop("share_percent")
@@ -148,8 +153,13 @@ def test_rows_are_below_their_gpu_sort_within_it_and_end_with_the_gpus_without_a
     assert [row.of_this_run for row in tab.table.rows].count(True) == 2
     tab.choose_device(DUAL.id)
     assert tab.table.chosen_number() == 4
+    QPushButton(tab).show()  # the next one that Tab leads to
+    tab.table.selectRow(6)
+    tab.end_button.setFocus()
+    assert tab.focusWidget() is tab.end_button
     tab.table.selectRow(3)
     assert (tab.end_button.isEnabled(), tab.end_button.toolTip()) == (False, "Select a process first")
+    assert tab.focusWidget() is tab.table, "the focus stays in the card when the button is disabled"
     orders = {}
     for at, heading in enumerate(heading.rstrip(" ▾▴") for heading in headings(tab.table)):
         tab.table.sort_by(at)

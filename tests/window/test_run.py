@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import time
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,7 @@ from core.schema.settings import StopTimeouts
 from core.schema.spec import read_spec, write_spec
 from gui.features.setup import start as start_controller
 from gui.plots.area import LIVE_NOTE
+from gui.runs.rows import run_title
 from tests.support.acting import played
 from tests.support.long_run import write_long_run
 from tests.support.recorded import recorded
@@ -31,6 +33,7 @@ from tests.support.running import FOREVER, LONG, make_spec, start, write_recipe
 from tests.support.session_bus import session_bus
 from tests.support.waiting import PATIENCE_S
 from tests.support.written_runs import BEGAN, running_run, values, write_state
+from tests.window.test_missed import write_live
 
 ROOT = Path(__file__).parents[2]
 
@@ -307,6 +310,18 @@ def panel(drive, runs_root):
     panel = drive()
     panel.until(lambda: panel.runs.count() == 2, "the runs")
     return panel
+
+
+def test_page_of_the_machine_counts_the_active_runs_and_processes_name_them_by_their_start(assemble, runs_root):
+    run_dir = write_live(runs_root, "20260101-000001-live")
+    panel = assemble("run")
+    panel.until_state("Running")
+    services = panel.window.services
+    names = services.process_scanner.runs().names
+    assert names == {run_dir.name: run_title(services.run_list.summary(str(run_dir)), time.time())}
+    panel.window.panels.menu.action("machine").trigger()
+    panel.until_state("This machine")
+    assert panel.window.findChild(QLabel, "descriptionLabel").text() == "1 run is active"
 
 
 def entry(panel) -> QPushButton:

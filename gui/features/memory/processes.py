@@ -20,7 +20,7 @@ from core.schema.event_kinds import ProcessInfo
 from core.system.own_processes import is_trainyard
 from core.system.processes import ProcessId
 from core.system.procfs import available_bytes
-from core.text import join_labels, one_line
+from core.text import list_labels, one_line
 from gui.base.colours import device_colours, device_labels
 from gui.base.formatting import DASH, age, memory, memory_size, percent
 from gui.base.text_size import scaled
@@ -199,7 +199,7 @@ def heads(rows: Sequence[ProcessRow], survey: Survey, stale: Collection[str]) ->
             words = ASLEEP if sample.asleep else NOT_KNOWN if sample.processes is None else NO_PROCESS
             idle.setdefault(words, []).append(device.label)
     last = max((row.number for row in rows), default=0) + 1
-    return found + [head(number=last, head={"name": join_labels(each), "command": tr(words)})
+    return found + [head(number=last, head={"name": tr("{where}: {text}", where=list_labels(each), text=tr(words))})
                     for words, each in idle.items()]
 
 
@@ -236,6 +236,10 @@ class ProcessesTab(QFrame):
         self.empty.setText(empty)
         self.empty.setVisible(not rows)
         self.table.show_rows(rows)
+        self.table.clearSpans()
+        for at, row in enumerate(self.table.rows):
+            if row.head:  # whose next columns are empty
+                self.table.setSpan(at, 0, 1, 2 if len(row.head) > 1 else self.table.model().columnCount())
         self.table.setVisible(bool(rows))
         self.end_button.setVisible(bool(rows))
         self._show_selection()
@@ -266,6 +270,8 @@ class ProcessesTab(QFrame):
     def _show_selection(self) -> None:
         row = self.table.chosen()
         why_not = tr(NONE_CHOSEN) if row is None else row.why_not
+        if why_not and self.window().focusWidget() is self.end_button:
+            self.table.setFocus()  # Qt would move it to another card
         self.end_button.setEnabled(not why_not)
         tip = why_not
         if row is not None and not why_not:
@@ -281,22 +287,22 @@ def _columns() -> list[Column[ProcessRow]]:
         Column("device", lambda row: row.device_id, None),
         Column("pid", lambda row: row.info.pid or None, None),
         Column("name", lambda row: row.info.name, tr("Process"), lambda row: f"{row.info.name or 'pid'} {row.info.pid}",
-               sort=lambda row: row.info.name and (row.info.name, row.info.pid), icon=_square, width_px=124),
-        Column("user", lambda row: row.info.user, tr("Owner"), width_px=64),
+               sort=lambda row: row.info.name and (row.info.name, row.info.pid), icon=_square, width_px=118),
+        Column("user", lambda row: row.info.user, tr("Owner"), width_px=66),
         Column("share_percent", lambda row: row.share_percent, tr("% SM"), lambda row: percent(row.share_percent),
                about=tr("Share of the device's time in which its kernels ran"), is_number=True, is_descending=True,
-               width_px=56),
+               width_px=58),
         Column("memory_bytes", lambda row: row.memory_bytes, tr("Memory"), lambda row: memory_size(row.memory_bytes),
                about=tr("Memory of the device"), is_number=True, is_descending=True, width_px=112),
         Column("resident_bytes", lambda row: row.resident_bytes, tr("Host"),
                lambda row: memory_size(row.resident_bytes), about=tr("Memory of the machine"), is_number=True,
-               is_descending=True, width_px=70),
+               is_descending=True, width_px=66),
         Column("cpu_percent", lambda row: None if row.cpu_percent is None else round(row.cpu_percent, 1), "CPU",
                lambda row: percent(row.cpu_percent), about=of_core, is_number=True, is_descending=True, width_px=58),
         Column("age_s", lambda row: None if row.info.age_s is None else round(row.info.age_s, 1), tr("Time"),
                lambda row: age(row.info.age_s), is_number=True, is_descending=True, width_px=60),
         Column("run", lambda row: row.info.run_id, tr("Whose run"), lambda row: row.run,
-               sort=lambda row: row.run or None, width_px=104,
+               sort=lambda row: row.run or None, width_px=136,
                tone=lambda row: "accent" if row.of_this_run else _tone(row)),
         Column("command", lambda row: row.info.command, tr("Command"), lambda row: command_words(row.info),
                width_px=STRETCH),

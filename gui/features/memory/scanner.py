@@ -27,6 +27,7 @@ from core.text import first_names, join_names, one_line
 from gui.base.formatting import age
 from gui.base.jobs import Jobs, keep_as_it_is, reason
 from gui.machine.monitor import DeviceMonitor
+from gui.runs.rows import run_title
 from gui.runs.run_list import RunListService
 from gui.runs.session import RunSession
 
@@ -172,7 +173,8 @@ class ProcessScanner(QObject):
         run, summaries = self._session.run, self._board.summaries
         if self._names_of[0] is not summaries:  # asked twice a second, and there may be thousands
             living = frozenset(each.dir.name for each in summaries if not state_info(each.state).over)
-            self._names_of = summaries, {each.dir.name: each.name for each in summaries}, living
+            titles = {each.dir.name: run_title(each, time.time()) for each in summaries if each.dir.name in living}
+            self._names_of = summaries, {each.dir.name: each.name for each in summaries} | titles, living
         _, names, living = self._names_of
         return KnownRuns(
             shown=run.id if run else None,

@@ -410,13 +410,15 @@ class NotificationsDialog(InfoDialog):
             if channel.name != "desktop":
                 widget = self._editors[channel.name].widget
                 where.addRow(self.row_label(tr(channel.title), widget), widget)
-        when, alarms = self.add_form(tr("When")), self.add_form(tr("Alarms, also in the window"))
-        for form in (when, alarms):
-            form.setVerticalSpacing(2)
-        for name, editor in self._occasions.items():
-            (when if OCCASIONS[name].states else alarms).addRow(editor.widget)
         shortest = self._editors["min_duration_s"].widget
-        when.addRow(self.row_label(tr("Shortest run"), shortest), shortest)
+        when, alarms = self.add_form(tr("When")), self.add_form(tr("Alarms, also in the window"))
+        for form in (when, alarms):  # Tab follows the order in which rows are added
+            form.setVerticalSpacing(2)
+            for name, editor in self._occasions.items():
+                if (form is when) is bool(OCCASIONS[name].states):
+                    form.addRow(editor.widget)
+            if form is when:
+                when.addRow(self.row_label(tr("Shortest run"), shortest), shortest)
         alarms.addRow(PlainLabel(tr("Without a run: watched only while a window is open."), role="small", wraps=True))
 
     def _entered(self) -> tuple[NotificationSettings, str]:

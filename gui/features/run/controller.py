@@ -262,9 +262,9 @@ class RunController(Feature):
         """Show its name, its state and its progress."""
         session, compared = self._session, len(self.services.compared.value)
         waiting = waiting_words(self._queue.runs, session.run.dir if session.run else None, time.time())
-        header = run_header(
-            session.snapshot(), resuming=session.is_resuming, compared=compared, waiting=waiting, words=self._words
-        )
+        live = len({run.dir for runs in self._run_list.on_devices.values() for run in runs})
+        header = run_header(session.snapshot(), resuming=session.is_resuming, compared=compared, waiting=waiting,
+                            words=self._words, live=live)
         self.panels.header.show_header(header)
         self.panels.plots.show_start(header.starting)
         done = [header.fraction] if session.live else self._fractions

@@ -26,7 +26,7 @@ from gui.base.jobs import Jobs, keep_as_it_is
 from gui.base.settings_file import SettingsFile, folder_key
 from gui.base.text_size import scaled
 from gui.features.runlist.view import RunDelegate
-from gui.runs.rows import RunRow, mark, outcome, tone
+from gui.runs.rows import RunRow, mark, outcome, run_title, tone
 from gui.runs.run_list import RunListService
 from gui.runs.verdicts import SHORT, TONES
 from gui.runs.words import loss_problem
@@ -296,6 +296,7 @@ class MissedButton(QToolButton):
         """Show alarms and missed ends; without any, hide the button. `count`: of ends that are not seen."""
         if rows or self._popup is not None:
             self._list().show_rows(rows)
+            self._list().seen_button.setVisible(len(rows) > alarms)  # alarms last as long as what they are about
         if not rows and self._popup is not None:
             self._popup.close()
         missed = tr_plural("{count} run that you missed", "{count} runs that you missed", count) if count else ""
@@ -339,7 +340,7 @@ class MissedPopup(QFrame):
         heading.setIndent(SIDE_PX)
         self.seen_button = compact_button("missedSeenButton", tr("Mark all as seen"), role="flat")
         self.list = QListView()
-        self._model = RowsModel(lambda row: row.dir, self.list)
+        self._model = RowsModel(lambda row: (row.dir, row.below), self.list)  # a run may have several alarms
         text, spoken = (lambda row: f"{row.title}\n{row.outcome}"), (lambda row: row.tip)
         self._model.show_columns([Column("run", text=text, tip=spoken, spoken=spoken)])
         self.list.setModel(self._model)
@@ -357,7 +358,7 @@ class MissedPopup(QFrame):
     def show_rows(self, rows: Sequence[RunRow]) -> None:
         """Show these runs; the current one stays the current one."""
         current = self.list.currentIndex()
-        known = current.data(ROW).dir if current.isValid() else None
+        known = self._model.key(current.data(ROW)) if current.isValid() else None
         self._model.show_rows(rows)
         self.list.setCurrentIndex(self._model.index(self._model.number_of(known), 0))
         if self.isVisible():
@@ -418,7 +419,8 @@ class MissedController(Feature):
         on_devices, self._alarms, texts = self._run_list.on_devices, [], list[str]()
         for what, about in [key for occasion in found[1] for key in found[0] if key[0] == occasion]:
             runs, row = [self._own[about]] if about in self._own else on_devices.get(about, ()), OCCASIONS[what]
-            where, text = join_names(run.name for run in runs) or tr("This machine"), found[0][what, about]
+            names, text = join_names(run_title(run, time.time()) for run in runs), found[0][what, about]
+            where = names or tr("This machine")
             said = tr("{where}: {text}", where=where, text=text) if runs else text
             texts += [] if about in self._own else [said]  # a message about the run says it
             self._alarms.append(RunRow(

@@ -17,11 +17,11 @@ from gui.widgets.buttons import compact_button
 from gui.widgets.fields import FormScroll
 from gui.widgets.layouts import hbox, vbox
 from gui.widgets.messages import announce
-from gui.widgets.plain_text import PlainLabel, named
+from gui.widgets.plain_text import PlainLabel, breakable, named
 
 SIGNS = {Mark.READY: ("✓", "good"), Mark.WARNING: ("!", "warn"), Mark.PROBLEM: ("✕", "warn")}
 """The sign of a row, and its tone."""
-SIGN_PX, MAX_PX = 12, 72
+SIGN_PX, MAX_PX = 12, 116
 """Width of the signs, and height from which the rows scroll if the form needs the room."""
 
 
@@ -73,7 +73,7 @@ class StartStatus(FormScroll):
 
     def _row(self, finding: Finding) -> QWidget:
         row, (sign, tone) = QWidget(), SIGNS[finding.mark]
-        parts = PlainLabel(sign), PlainLabel(_words(finding), wraps=True, selectable=True)
+        parts = PlainLabel(sign), PlainLabel(breakable(_words(finding)), wraps=True, selectable=True)
         mark(parts[0], tone=tone)
         mark(parts[1], tone=tone if finding is self._findings[0] else "")
         parts[0].setFixedWidth(scaled(SIGN_PX))
