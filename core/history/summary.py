@@ -356,8 +356,12 @@ def name_and_kind(path: Path) -> tuple[str, bool]:
 
 
 def _settings(path: Path, facts: RunFacts, known: Mapping[str, SettingValue]) -> Mapping[str, SettingValue]:
-    """Return the settings of a run, with its devices once they are known, or it is over. `known`: those without."""
-    has_devices = bool(facts.devices) or state_info(facts.state).over
+    """Return the settings of a run, with its devices once they are known, or it is over. `known`: those without.
+
+    A run that never left the queue has not recorded what its devices are.
+    """
+    only_waited = {state_info(state).waits for _, state in facts.history[:-1]} == {True}
+    has_devices = bool(facts.devices) or (state_info(facts.state).over and not only_waited)
     if known and not has_devices:
         return known
     try:

@@ -128,7 +128,7 @@ class RunSeries:
         self._samples_per_step: float | None = None
         self._rate: tuple[int, dict[str, Series]] = -1, {}
         self.started: float | None = None
-        """Unix time of the first event."""
+        """Unix time of the first event after the wait in the queue."""
         self.training_ended: float | None = None
         """Unix time at which the last worker had exited and the memory watch began."""
         self.notice = ""
@@ -232,7 +232,7 @@ class RunSeries:
         samples: list[Mapping[str, Any]] = []
         count = 0
         for count, event in enumerate(events, 1):  # noqa: B007 (used after the loop)
-            if self.started is None:
+            if self.started is None and "queued" not in {event["kind"], event.get("state")}:
                 self.started = float(event["t"])
             match event["kind"]:
                 case DeviceReading.kind | "samples":

@@ -11,7 +11,7 @@ from core.history.differences import values_within
 from core.history.summary import SWEEP, RunSummary
 from core.language import tr
 from core.runs.facts import RunState, state_info
-from gui.runs.words import loss_words
+from gui.runs.words import POSITIONS, loss_words
 
 MEMBER = "↳ "
 """Begins the names of the runs below such a row."""
@@ -72,7 +72,8 @@ def sweeps(found: Iterable[RunSummary], known: dict[tuple[str | None, str], Grou
 def _sweep(path: Path, runs: Sequence[RunSummary]) -> Group:
     values, names = values_within([each.settings for each in runs])
     name, states = tr("{name}, sweep of {count}", name=runs[0].name, count=len(runs)), [each.state for each in runs]
-    done = tr("{done} of {count} done", done=states.count(RunState.FINISHED), count=len(runs))
+    ended = states.count(RunState.FINISHED)
+    done = tr("{done} of {count} done", done=ended, count=len(runs))
     failed = tr("{count} failed", count=count) if (count := sum(each in NO_RESULT for each in states)) else ""
     losses = [(each.loss, own) for each, own in zip(runs, names, strict=True) if each.loss is not None]
     finite = [each for each in losses if math.isfinite(each[0].value)]
@@ -82,7 +83,8 @@ def _sweep(path: Path, runs: Sequence[RunSummary]) -> Group:
     goes_on = sorted((each for each in states if not state_info(each).over), key=lambda each: state_info(each).waits)
     return Group(
         dir=path, name=f"{FOLDED}{name}", owner=runs[0].owner, state=goes_on[0] if goes_on else state_of(states),
-        words=values, outcome=outcome, result=failed, below=done, tip=f"{name}\n{values}\n{outcome}",
+        words=values, outcome=outcome, result=failed, below=tr(POSITIONS[""], done=ended, total=len(runs)),
+        tip=f"{name}\n{values}\n{outcome}",
         left=" · ".join(filter(None, (loss_words(loss), own))), members=tuple(runs), names=tuple(names),
         fraction=sum(state_info(each).over for each in states) / len(runs),
     )

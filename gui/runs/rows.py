@@ -91,7 +91,7 @@ def run_rows(
     if by_day:
         running, waiting, others = sections(summaries, queue)
         summaries, names = [*running, *waiting, *others], [RUNNING] * len(running) + [QUEUE] * len(waiting)
-        days = _headings([*names, *_listed_by(others)], limit, now)
+        days = _headings(summaries, [*names, *_listed_by(others)], limit, now)
     queued, rows = {each.run_dir: each for each in queue.runs}, []
     named = [(each.name, each.started and each.started // 60, words(each)) for each in summaries[:limit]]
     alike = Counter(named)
@@ -211,19 +211,22 @@ def _listed_by(summaries: Sequence[RunSummary]) -> list[str]:
     return names
 
 
-def _headings(names: Sequence[str], limit: int | None, now: float) -> dict[int, tuple[str, int]]:
+def _headings(runs: Sequence[RunSummary], names: list[str], most: int | None, now: float) -> dict[int, tuple[str, int]]:
     """Return the heading and the number of runs of each day, by the place of its first run.
 
     The list is sorted by the names of the folders, which begin with the day. Others are below a heading of their own.
+    A row of several runs counts once, also while they are below it.
     """
     places = [place for place, name in enumerate(names) if not place or name[:8] != names[place - 1][:8]]
     days = [names[place][:8] if DAY.match(names[place]) or names[place] in SECTIONS else "" for place in places]
     first = [at for at, day_ in enumerate(days) if not at or day_ != days[at - 1]]
     ends = [*(places[at] for at in first[1:]), len(names)][: len(first)]
     return {
-        places[at]: (_day_title(days[at], now), end - places[at])
+        places[at]: (
+            _day_title(days[at], now), sum(not each.name.startswith(MEMBER) for each in runs[places[at] : end])
+        )
         for at, end in zip(first, ends, strict=True)
-        if limit is None or places[at] < limit
+        if most is None or places[at] < most
     }
 
 

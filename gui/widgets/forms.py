@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QCheckBox, QComboBox, QFrame, QLineEdit, QPushButt
 
 from core.language import tr, tr_noop
 from core.schema.setting import Flag, Number, OneOf, Setting, Whole, settings_of
-from core.schema.settings import CHECKPOINTS, COUNTED, STOP, Checkpoints, SettingValue, StopTimeouts
+from core.schema.settings import CHECKPOINTS, COUNTED, STOP, Checkpoints, SettingValue, StopTimeouts, Training
 from core.schema.spec import SCRIPT, RunSpec
 from core.text import capital
 from gui.base.text_size import scaled
@@ -180,6 +180,7 @@ NAMES = {
     "best": "checkpointBestBox",
 }
 """Object names of fields that are not made from their options."""
+SEVERAL = tr_noop("Several numbers, such as 1, 2, 3, put a run for each into the queue")
 WITHOUT_ARROWS = ("epochs", "batch_size", "warmup_steps", "every", "keep", "tolerance_mb")
 """Numbers that one types rather than counts up."""
 
@@ -196,6 +197,7 @@ class Editor:
 def of_setting(row: Setting, changed: Callable[[], None], name: str = "") -> Editor:
     """Return the field of a setting. `name`: the object name, where it is not the usual one."""
     title, tip = tr(row.title), capital(tr(row.help))
+    more = f"\n{tr(SEVERAL)}" if settings_of(Training).get(row.name) is row else ""
     is_line = not isinstance(row.kind, (Flag, OneOf)) and (row.none or isinstance(row.kind, Number))
     option = row.attribute or row.name
     first, *others = option.split("_")
@@ -207,9 +209,9 @@ def of_setting(row: Setting, changed: Callable[[], None], name: str = "") -> Edi
         return one_of(name, title, tip, changed, [(row.words(each), each) for each in row.kind.titles])
     if isinstance(row.kind, Whole) and not is_line:
         arrows = row.name not in WITHOUT_ARROWS
-        return integer(name, title, tip, changed, minimum=row.kind.minimum, arrows=arrows)
+        return integer(name, title, tip + more, changed, minimum=row.kind.minimum, arrows=arrows)
     empty = tr("{help}; empty: {default}", help=tip, default=row.default_words)
-    return number(name, title, empty, changed, empty=row.default_words)
+    return number(name, title, empty + more, changed, empty=row.default_words)
 
 
 def check(name: str, title: str, tip: str, changed: Callable[[], None], *, text: str = "") -> Editor:

@@ -1,5 +1,6 @@
 """Runs that were queued together: one row of the list, in what stands in it, and where."""
 
+import json
 import shutil
 import time
 from collections.abc import Sequence
@@ -45,11 +46,11 @@ def rows_of(root: Path, queue: QueueView = NO_QUEUE, *, is_open: bool = False) -
 
 @pytest.mark.parametrize(("states", "losses", "section", "mark", "texts"), [
     ((DONE, RUNS, QUEUED), (0.5, 0.42), "Running", "running",
-     ("", "1 of 3 done", "loss 0.420 · lr 0.003", "1 of 3 done, best loss 0.420 at lr 0.003", 1 / 3)),
+     ("", "1 of 3", "loss 0.420 · lr 0.003", "1 of 3 done, best loss 0.420 at lr 0.003", 1 / 3)),
     ((DONE, DONE, DONE), (0.5, float("nan"), 0.6), "Today", "finished",
-     ("", "3 of 3 done", "loss 0.500 · lr 0.001", "3 of 3 done, best loss 0.500 at lr 0.001", None)),
+     ("", "3 of 3", "loss 0.500 · lr 0.001", "3 of 3 done, best loss 0.500 at lr 0.001", None)),
     ((DONE, FAILED, DONE), (0.5,), "Today", "failed",
-     ("1 failed", "2 of 3 done", "loss 0.500 · lr 0.001",
+     ("1 failed", "2 of 3", "loss 0.500 · lr 0.001",
       "2 of 3 done, 1 failed, best loss 0.500 at lr 0.001", None)),
     ((QUEUED, QUEUED, QUEUED), (), "Queue", "queued", ("", "", "", "0 of 3 done", None)),
 ])
@@ -70,6 +71,18 @@ def test_runs_that_were_queued_together_are_one_row_that_says_how_far_they_are(
         "▾ digits_mlp, sweep of 3", "↳ lr 0.001", "↳ lr 0.003", "↳ lr 0.01",
     ], "below it in the order of their values, whatever they do"
     assert [each.runs for each in opened[1:4]] == [(each,) for each in row.runs]
+    assert (opened[0].of_day, opened[4].of_day) == (1, 1), "the runs below a row do not count"
+
+
+def test_a_run_that_was_taken_out_of_the_queue_does_not_differ_in_devices_that_it_never_had(tmp_path: Path) -> None:
+    write(tmp_path, DONE, (*QUEUED, (5.0, "stopped")), DONE, losses=(0.5,))
+    device = {"t": BEGAN, "kind": "device", "id": "cpu:0", "device_kind": "cpu", "label": "CPU 0", "name": "EPYC"}
+    for done in (each for each in tmp_path.iterdir() if not each.name.endswith("1")):
+        with (done / "events" / "supervisor.jsonl").open("a") as file:
+            file.write(json.dumps({**device, "memory_total_bytes": 1, "pci_bus_id": None, "cores": [0]}) + "\n")
+    row, *below = rows_of(tmp_path, is_open=True)
+    assert row.words == "lr 0.001, 0.003, 0.01"
+    assert [each.title.split("lr ")[1] for each in below] == ["0.001", "0.003", "0.01"]
 
 
 def test_a_queued_row_has_the_place_and_the_reason_of_its_next_run_and_its_runs_stay_below_it(tmp_path: Path) -> None:
@@ -91,7 +104,7 @@ def test_a_queued_row_has_the_place_and_the_reason_of_its_next_run_and_its_runs_
         "1  digits_mlp", "▾ 2  digits_mlp, sweep of 3", "↳ 4  lr 0.001", "↳ 2  lr 0.003", "↳ lr 0.01", "3  digits_mlp",
     ]
     row = opened[1]
-    assert (row.below, row.result) == ("1 of 3 done", time.strftime("%H:%M", time.localtime(BEGAN + 120.0)))
+    assert (row.below, row.result) == ("1 of 3", time.strftime("%H:%M", time.localtime(BEGAN + 120.0)))
     shutil.rmtree(by_name["2"])
     assert [each.below for each in rows_of(tmp_path, queue)][1] == "Reason 2", "while none has ended"
     shutil.rmtree(by_name["1"])

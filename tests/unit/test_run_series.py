@@ -126,6 +126,13 @@ def test_run_that_begins_anew_has_no_interruption() -> None:
     assert run_series.axes["training"].origin == 12
 
 
+def test_the_wait_in_the_queue_is_before_the_start() -> None:
+    waited = [state(1.0, "queued"), {"t": 2.0, "kind": "queued", "pid": 1, "created": 1.0}]
+    assert folded(*waited).started is None
+    run_series = folded(*waited, state(900.0, "starting"), metrics(905.0, 1, since=902.0, loss=[9.0] * 4))
+    assert (run_series.started, run_series.axes["time"].origin, run_series.duration_s) == (900.0, 900.0, 5.0)
+
+
 def test_end_of_training_is_cleared_when_the_run_resumes() -> None:
     run_series = folded(state(1.0, "running"), state(8.0, "releasing"), state(9.0, "paused"))
     assert (run_series.started, run_series.training_ended) == (1.0, 8.0)

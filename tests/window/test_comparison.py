@@ -159,6 +159,7 @@ def test_runs_that_differ_in_their_seed_are_a_group_until_each_is_to_be_drawn_al
     found = cells(view)
     assert [text for text, _ in found["Learning rate"]] == ["0.1", "0.2"]
     assert "Seed" not in found
+    assert "Memory" not in found, "no run says what became of it"
     assert found["Best"] == [("1.75 ± 1.1", ""), ("2.5", "+0.75 (+42.9 %)")]
     assert [text for text, _ in found["Best at"]] == ["3.5", "4"]
     assert found["Peak GB"][1] == ("3.00", "±0")
@@ -314,6 +315,7 @@ def test_enter_compares_in_the_colours_of_the_theme_apart_from_this_machine(pane
         assert [row.colour for row in view.card.table.rows] == [*theme.devices[:2]]
     assert panel.window.controllers.comparison.close()
     assert machine.isChecked()
+    assert not view.card.table.rows, "the next comparison does not begin with these"
 
 
 def test_runs_that_measured_nothing_are_told(features, runs_root: Path) -> None:
@@ -404,6 +406,11 @@ def test_a_line_stands_out_with_its_row_and_is_hidden_with_its_eye(panel) -> Non
     table.selectRow(1)
     controller.draw()
     panel.until(lambda: [line.width for line in view.plot.bold[:2]] == [2, 4], "the wider line")
+    table.selectRow(0)
+    controller.draw()
+    panel.until(lambda: [line.width for line in view.plot.bold[:2]] == [4, 2], "the other line")
+    curves = [line._curve for line in view.plot.bold[:2]]
+    assert curves[0].zValue() > curves[1].zValue(), "it is not below another one"
     eye = table.visualRect(table.model().index(0, 0)).topLeft() + QPoint(12, 12)
     for drawn in (["lr 0.1"], ["lr 0.2", "lr 0.1"]):
         panel.qtbot.mouseClick(table.viewport(), Qt.MouseButton.LeftButton, pos=eye)

@@ -1,11 +1,13 @@
 """The row of several runs in the list: ticked, unfolded and acted on as all of them."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QAction, QContextMenuEvent
 
+from gui.features.runlist import view
 from gui.features.runlist.view import RunList
 from gui.runs.actions import RunActions
 from gui.runs.rows import RunRow
@@ -79,6 +81,30 @@ def test_the_keys_unfold_and_fold_and_what_is_ticked_stays_ticked(rows: Rows, qt
     qtbot.keyClick(view, Qt.Key.Key_Return)
     assert rows.done == [("compare", [*ALL, "/runs/d"])]
     assert rows.chosen == [], "it is no run that could be shown"
+
+
+def test_its_runs_are_ticked_in_its_place_also_where_nothing_is_below_it(rows: Rows) -> None:
+    view = rows.view
+    head, *others = FOLDED
+    view.show_rows([*others, head])
+    view.setCurrentRow(1)
+    view.show_rows([*others, *OPEN[:-1]])
+    assert [view.item(number).isSelected() for number in range(5)] == [False, False, True, True, True]
+
+
+def test_in_a_narrow_list_the_number_is_left_of_a_result_so_that_runs_are_told_apart(hold, monkeypatch) -> None:
+    drawn = list[str]()
+    monkeypatch.setattr(view, "draw_elided", lambda painter, line, text, *_, **__: drawn.append(text))
+    ended = "stopped, 8 of 2000"
+    differs = {"words": "dropout 0.5 · lr 0.03"}
+    found = [replace(row("a", "mine"), result="val. loss 0.0993", **differs),
+             replace(row("b", "mine"), result=ended, **differs), replace(row("c", "mine"), result="0.5", **differs)]
+    for width, first in ((600, "val. loss 0.0993"), (110, "0.0993")):
+        runs = hold(RunList(RunActions()), width, 300)
+        runs.show_rows(found)
+        drawn.clear()
+        runs.grab()
+        assert [each for each in drawn if each in {"val. loss 0.0993", "0.0993", ended, "0.5"}] == [first, ended, "0.5"]
 
 
 def test_a_click_unfolds_and_the_menu_of_the_row_acts_on_all(rows: Rows, qtbot) -> None:

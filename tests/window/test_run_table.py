@@ -1,6 +1,7 @@
 """The list of runs as a table: columns, order, filter, ticks, opening, comparing, thousands of runs."""
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -160,8 +161,11 @@ def test_ticks_are_those_of_the_list_also_beyond_its_end_and_are_compared(
     comparison = panel.window.controllers.comparison
     assert comparison.is_open
     assert not table.isVisible()
+    assert panel.window.focusWidget() is panel.runs
     panel.until(lambda: len(comparison.reader.chosen) == 2, "both")
+    panel.window.panels.comparison.close_button.setFocus()
     assert comparison.leave()
+    assert panel.window.focusWidget() is panel.runs
     assert table.isVisible(), "it comes back"
     assert table.ticked == panel.runs.ticked == []
     table.selectAll()
@@ -245,6 +249,10 @@ def test_ten_thousand_runs_have_no_widgets_and_cells_only_where_they_are_seen(ho
     table.repaint()
     assert table.model().index(0, 1).data() == "run 9999"
     assert 0 < len(asked) < 500
+    few = [*runs[:44], replace(runs[44], name="a longer name")]
+    table.resize(900, 1300)
+    table.show_runs(few, columns)
+    assert table.columnWidth(1) >= table.sizeHintForIndex(table.model().index(44, 1)).width(), "no row in sight is cut"
 
 
 def test_what_lies_over_the_plots_does_not_cover_the_table(assemble, runs_root: Path) -> None:

@@ -11,7 +11,7 @@ import psutil
 import pytest
 from PySide6.QtCore import Qt, QTimer
 from PySide6.QtGui import QDesktopServices
-from PySide6.QtWidgets import QCheckBox, QLabel, QLineEdit, QMessageBox
+from PySide6.QtWidgets import QCheckBox, QLabel, QLineEdit, QMessageBox, QSpinBox
 
 from core.catalog import frameworks, recipes
 from core.catalog.recipes import standalone
@@ -77,6 +77,9 @@ def test_several_values_are_queued_in_the_background_and_said_how_far(form, monk
 
     monkeypatch.setattr(form.window.services.machine, "enqueue", enqueue)
     form.tick("cpu:0")
+    assert "Several numbers" in form.window.findChild(QLineEdit, "rateEdit").toolTip()
+    assert "Several numbers" in form.window.findChild(QSpinBox, "seedBox").toolTip()
+    assert "Several numbers" not in form.window.findChild(QSpinBox, "checkpointKeepBox").toolTip(), "it takes one"
     form.set_text("rateEdit", "0.01, 0.1, 1")
     form.until_status("Start adds 3 runs to the queue: learning rate 0.01, 0.1 and 1.")
     form.window.panels.setup.presets.keep_asked.emit()

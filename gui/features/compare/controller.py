@@ -114,14 +114,15 @@ class ComparisonController(Feature):
         """Show the plots again, and untick the runs; return whether the view was open."""
         if not self.is_open:
             return False
+        if self._view().isAncestorOf(self.panels.window.focusWidget()):
+            self.panels.runs.setFocus()  # Qt would move it to any control
         self._is_closing = True
         self._timer.stop()
         self._drawing.stop()
         self.reader.go_on()
         self.panels.scroll.show_instead(None)
         self.reader.close()
-        if self.panels.comparison is not None:
-            self.panels.comparison.clear()
+        self._view().clear()
         self._entries, self._why_of = (), ()
         self._hidden.clear()
         self.panels.runs.keeps_ticks = False

@@ -76,9 +76,9 @@ class ComparisonControls(MetricControls):
         self.group_box.setChecked(kept.get("grouped") is not False)
 
 
-BOLD_UP_TO = 8
-"""Lines up to which all are bold, with a label at their end and groups with a band. Of more lines, up to as many groups
-are, and the line of the selected row: more bands would cover each other."""
+BOLD, BOLD_UP_TO = 2, 8
+"""Depth of bold lines. Lines up to which all are bold, with a label at their end and groups with a band; of more lines,
+up to as many groups are, and the line of the selected row: more bands would cover each other."""
 
 
 class ComparisonPlot(ComparedPlot):
@@ -94,7 +94,7 @@ class ComparisonPlot(ComparedPlot):
         self.header.insertWidget(0, self.controls.metric_box)
         self.header.insertWidget(3, self.controls)
         plot = self.canvas.getPlotItem()
-        self.bold = [LineItem(plot, depth=2) for _ in range(BOLD_UP_TO + 1)]
+        self.bold = [LineItem(plot, depth=BOLD) for _ in range(BOLD_UP_TO + 1)]
         """The bold lines, of which the first ones are used."""
         self._bands = [BandItem(plot, depth=-2) for _ in range(BOLD_UP_TO + 1)]
         self._selected: str | None = None
@@ -158,7 +158,9 @@ class ComparisonPlot(ComparedPlot):
                 if len(members) == 1:
                     self._bands[place].clear()
                 width = 2 if weight or len(members) > 1 else 1
-                self.bold[place].paint_in(entry.colour, width=width + 2 * (entry.name == self._selected))
+                is_chosen = entry.name == self._selected
+                self.bold[place].paint_in(entry.colour, width=width + 2 * is_chosen)
+                self.bold[place].lift(BOLD + is_chosen)  # above the others
                 self.bold[place].show(x, y, logarithmic=log)
                 place += 1
             else:

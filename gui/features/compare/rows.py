@@ -72,11 +72,12 @@ def comparison_rows(comparison: Comparison) -> ComparisonRows:
     """Return the cells of a comparison."""
     names = list(comparison.rows[0].differs)[:MAX_SETTINGS]
     quantities = comparison.quantities
+    judged = any(row.verdicts for row in comparison.rows)
     best = {quantity.name: comparison.best_row(quantity) for quantity in quantities}
     rows = [
         (
             *(_quantity(row, each, is_best=best[each.name] == at) for each in quantities),
-            Cell(text=", ".join(tr(each) for each in row.verdicts) or DASH, is_number=False),
+            *[Cell(text=", ".join(tr(each) for each in row.verdicts) or DASH, is_number=False)] * judged,
             *(_setting(comparison, name, row) for name in names),
         )
         for at, row in enumerate(comparison.rows)
@@ -84,8 +85,9 @@ def comparison_rows(comparison: Comparison) -> ComparisonRows:
     better = tr("lower is better") if comparison.lower_is_better else tr("higher is better")
     tips = {"last": f"{comparison.metric}: {better}", "best": f"{comparison.metric}: {better}"}
     return ComparisonRows(
-        headings=(*(tr(each.heading) for each in quantities), tr("Memory"), *map(_title, names)),
-        tips=(*(tips.get(each.name, "") for each in quantities), tr("Was the memory of the devices released?"), *names),
+        headings=(*(tr(each.heading) for each in quantities), *[tr("Memory")] * judged, *map(_title, names)),
+        tips=(*(tips.get(each.name, "") for each in quantities),
+              *[tr("Was the memory of the devices released?")] * judged, *names),
         rows=tuple(rows),
         baseline=comparison.baseline,
         summary=_summary(comparison),

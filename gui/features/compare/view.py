@@ -419,6 +419,7 @@ class ComparisonView(QWidget):
         """Forget all runs: they take much memory."""
         for plot in self.plots:
             plot.clear()
+        self.card.show_problem("")
 
     def show_count(self, count: int) -> None:
         """Show that so many runs are compared."""

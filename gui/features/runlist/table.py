@@ -27,8 +27,8 @@ from gui.widgets.plain_text import PlainLabel, named
 from gui.widgets.table import Column, LongRowsModel, RowsTable
 from gui.window.feature import Feature
 
-MEASURED, MAX_COLUMN_PX = 30, 260
-"""Rows that are measured for the widths of the columns, and the greatest width."""
+MEASURED, MAX_COLUMN_PX = 60, 200
+"""Rows that are measured for the widths of the columns, as many as a large screen shows; and the greatest width."""
 
 
 def run_columns(differing: Sequence[str]) -> list[Column[RunSummary]]:
@@ -240,6 +240,7 @@ class RunTableController(Feature):
         """Show a run in the place of the table, and in the list; if several are ticked, compare them."""
         runs = self.panels.runs
         if runs.has_several:
+            runs.setFocus()  # the table gives way to the comparison
             self.panels.actions.do("compare", runs.ticked)
         else:
             runs.wanted = max(runs.wanted, self._table.rows.index(run) + 1)

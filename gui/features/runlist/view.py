@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -40,6 +41,8 @@ from gui.widgets.table import ROW
 
 ABOVE_PX, BAR_PX, GAP_PX = 5, 2, 8
 """Space above and below the lines of a run, height of a bar, space between two texts of a line."""
+NUMBER = re.compile(r"\D+ (\d*\.\d+\S*)")
+"""`val. loss 0.437`, of which the number is left where there is no room."""
 RESULT_SHARE = 0.7
 """Most of a line that a result takes from what makes the run different."""
 
@@ -113,6 +116,9 @@ class RunDelegate(QStyledItemDelegate):
         Phrases of that one stay whole; with a tone, those of the first as well.
         """
         (text, result), metrics = texts, QFontMetrics(font)
+        first, number = text.partition(" · ")[0], NUMBER.fullmatch(result.partition(" · ")[0])
+        if number and metrics.horizontalAdvance(first + number[0]) + GAP_PX > line.width():
+            result = number[1]  # in a narrow list: without what the text begins with, runs are not told apart
         while " · " in result and metrics.horizontalAdvance(text + result) + GAP_PX > line.width():
             result = result.rpartition(" · ")[0]
         most = max(round(RESULT_SHARE * line.width()), line.width() - metrics.horizontalAdvance(text) - GAP_PX)
@@ -216,7 +222,8 @@ class RunList(QListWidget):
         if rows == self._rows:
             return
         known = [row.dir for row in self._rows]
-        if known and [row.dir for row in rows[: len(known)]] == known:
+        is_same = [row.dir for row in rows[: len(known)]] == known
+        if known and is_same and rows[len(known) - 1].title == self._rows[-1].title:  # else its runs are shown below it
             for _ in rows[len(known) :]:  # their end was reached
                 self.addItem(QListWidgetItem())
         elif [row.dir for row in rows] != known:

@@ -97,8 +97,13 @@ class LineItem:
         self._curve = _Curve()
         self._marks = pg.ScatterPlotItem(size=MARK_PX, pen=None)
         for item in (self._curve, self._marks):
-            item.setZValue(depth)
             plot.addItem(item, ignoreBounds=True)
+        self.lift(depth)
+
+    def lift(self, depth: int) -> None:
+        """Draw the curve above what has a lesser depth."""
+        for item in (self._curve, self._marks):
+            item.setZValue(depth)
 
     def paint_in(self, colour: str, width: float = 1.0) -> None:
         """Set the colour, `#rrggbb`, and the width in pixels. One pixel is by far the fastest to draw."""
