@@ -93,7 +93,7 @@ def _peaks(run: RunSummary) -> Mapping[int, int]:
 @lru_cache(maxsize=256)
 def _ran_out_of_memory(error: str | None) -> bool:
     failure = failure_of(RunFacts(state=RunState.FAILED, error=error), None)
-    return failure is not None and failure.cause in {Cause.DEVICE_MEMORY, Cause.HOST_MEMORY}
+    return failure is not None and failure.cause in {Cause.DEVICE_MEMORY, Cause.HOST_MEMORY, Cause.LIMIT}
 
 
 def _size(total_bytes: int | None) -> int:

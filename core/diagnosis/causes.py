@@ -130,7 +130,7 @@ class Role(Enum):
     CASCADE = "cascade"
     """A worker only reports that another one did not come: a root, of that one or in the same log, wins over it."""
     CONFIRMATION = "confirmation"
-    """It is no cause of its own here, and adds its sentence to that of the cause that it confirms."""
+    """It is no cause of its own, and adds its sentence to that of the cause."""
 
 
 class Row(NamedTuple):
@@ -145,7 +145,6 @@ class Row(NamedTuple):
     is_explained: bool = False
     """Whether the sentence says what helps, and the exception does not."""
     role: Role = Role.ROOT
-    confirms: Cause | None = None
 
 
 def _device_memory(evidence: FailureEvidence) -> tuple[str, str]:
@@ -317,9 +316,9 @@ def _fault(evidence: FailureEvidence) -> tuple[str, str]:
 
 def _has_program_fault(evidence: FailureEvidence) -> bool:
     """Return whether the driver has reported errors, and only such as a program causes."""
-    told = " ".join(Message.read(each).english for each in evidence.facts.faults.values())
-    found = re.findall(r"\(Xid (\d+)\)", told)
-    return bool(found) and PROGRAM_XIDS.issuperset(found)
+    told = [each.english for text in evidence.facts.faults.values() for each in Message.read(text).sentences]
+    found = re.findall(r"\(Xid (\d+)\)", " ".join(told))
+    return bool(found) and PROGRAM_XIDS.issuperset(found) and len(told) == 2 * len(found)  # each with its remedy
 
 
 def _fabric(_: FailureEvidence) -> tuple[str, str]:
@@ -440,11 +439,10 @@ ROWS = (
         short=tr_noop("needs TensorFlow 1"), is_explained=True),
     Row(Cause.MISSING_MODULE, lambda each: each.kind in IMPORT_ERRORS and each.has(NO_MODULE), _missing_module,
         short=tr_noop("module {module} is missing")),
-    Row(Cause.FAULT, _has_program_fault, lambda each: ("", join_sentences(
-        [tr("The driver reports it, too:"), *each.facts.faults.values()])),
-        role=Role.CONFIRMATION, confirms=Cause.ACCESS),
-    Row(Cause.FAULT, lambda each: bool(each.facts.faults) and each.told(*GPU_ERRORS) and not (
-        each.told(*ACCESS) and _has_program_fault(each)), _fault, short=tr_noop("faulty GPU")),
+    Row(Cause.ACCESS, lambda each: _has_program_fault(each) and each.told(*GPU_ERRORS, *ACCESS), lambda each: (
+        "", join_sentences([tr("The driver reports it, too:"), *each.facts.faults.values()])), role=Role.CONFIRMATION),
+    Row(Cause.FAULT, lambda each: bool(each.facts.faults) and each.told(*GPU_ERRORS) and not _has_program_fault(each),
+        _fault, short=tr_noop("faulty GPU")),
     Row(Cause.FABRIC, lambda each: each.told(*NO_FABRIC), _fabric, short=tr_noop("fabric manager"), is_explained=True),
     Row(Cause.MISMATCH, lambda each: each.told(*MISMATCHED), _mismatch,
         short=tr_noop("driver does not fit"), is_explained=True),

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from core.diagnosis.causes import NO_MODULE, ROWS, Cause, Row, row_of
+from core.diagnosis.causes import NO_MODULE, ROWS, Cause, Role, Row, row_of
 from core.diagnosis.evidence import OF_WORKER, Place, evidence_of, place_of
 from core.diagnosis.program_output import exception_lines
 from core.language import Message, join_sentences, tr
@@ -56,7 +56,7 @@ def failure_of(
     evidence = evidence_of(facts, spec, facts.error, labels or {}, log_end)
     row = row_of(evidence)
     title, sentence = row.words(evidence)
-    confirmed = [each.words(evidence)[1] for each in ROWS if each.confirms is row.cause and each.applies(evidence)]
+    confirmed = [each.words(evidence)[1] for each in ROWS if each.role is Role.CONFIRMATION and each.applies(evidence)]
     sentence = join_sentences([sentence, *confirmed])
     lines, first = exception_lines(facts.traceback or "")  # of the traceback, as far as the exception's name
     log = [line.rstrip() for line in log_end.splitlines() if line.strip() and not set(line) <= set(" ^~")]

@@ -66,7 +66,7 @@ class Companion:
         """Wait for what belongs to the run elsewhere. `is_hurried`: whether the user does not want to wait."""
 
     def settle(self) -> str:
-        """Called after all processes have ended; return a sentence if something is missing in the record of the run."""
+        """Called after all processes have ended; return a sentence that the record of the run must have."""
         return ""
 
     def blame(self) -> str:

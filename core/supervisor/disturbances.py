@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import resource
-import signal
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -31,9 +30,9 @@ SHARE = 0.15
 of a threshold in the kernel's `Documentation/accounting/psi.rst`."""
 USED_PERCENT = 5.0
 """Share of a GPU's time from which another program uses it: a desktop takes less."""
-DISTURBED = tr_noop("The run was disturbed, and may have been slower for it: {marks}.")
-PRESSURES = {"memory": tr_noop("memory pressure {percent} % of the time"),
-             "io": tr_noop("disk pressure {percent} % of the time")}
+DISTURBED = tr_noop("The run may have been slowed down: {marks}.")
+PRESSURES = {"memory": tr_noop("processes waited for memory {percent} % of the time"),
+             "io": tr_noop("processes waited for a disk {percent} % of the time, perhaps its own")}
 
 
 class Reading(NamedTuple):
@@ -118,11 +117,11 @@ class Disturbances(Companion):
         return tr(DISTURBED, marks=join_names(marks)) if marks else ""
 
     def _others(self) -> float | None:
-        """Return the share of the processors that others had; None if unknown, as of workers that were killed."""
+        """Return the share of the processors that others had; None if unknown, as of workers that a signal ended."""
         first, last = self._readings
         spent = [after - before for before, after in zip(first.ticks, last.ticks, strict=False)]
-        if len(spent) < 8 or not sum(spent) or any(each.exit_code == -signal.SIGKILL for each in self._workers.members):
-            return None  # a killed worker leaves processes to others, whose time is not counted here
+        if len(spent) < 8 or not sum(spent) or any((each.exit_code or 0) < 0 for each in self._workers.members):
+            return None  # a worker that a signal ended leaves processes to others, whose time is not counted here
         children = resource.getrusage(resource.RUSAGE_CHILDREN)
         own = (children.ru_utime + children.ru_stime) * TICKS_PER_S
         return (sum(spent) - spent[3] - spent[4] - own) / sum(spent)

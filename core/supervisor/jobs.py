@@ -12,7 +12,14 @@ from pathlib import Path
 
 from core.catalog.strategies import strategy_of
 from core.diagnosis.evidence import FAILED_FIRST, OF_WORKER, evidence_of, place_of
-from core.diagnosis.program_output import as_printed, first_rank, last_traceback, raised_in, usage_error
+from core.diagnosis.program_output import (
+    as_printed,
+    exception_lines,
+    first_rank,
+    last_traceback,
+    raised_in,
+    usage_error,
+)
 from core.errors import RunError
 from core.language import join_sentences, tr, tr_noop
 from core.launchers import local, loopback, script
@@ -30,7 +37,7 @@ from core.supervisor.workers import Worker, describe
 
 Assignments = Sequence[RankAssignment]
 LAST_OUTPUT_BYTES = 64 * 1024
-OF_SIGNAL = re.compile(r"SIG|KeyboardInterrupt")
+OF_SIGNAL = re.compile(r"SIG|[Ss]ignal|KeyboardInterrupt")
 MAX_LINE = 300
 """Characters of the last line of output that a message quotes."""
 MISSING = tr_noop(
@@ -84,7 +91,8 @@ class Job(ABC):
         if not roots or len(roots) == len(told):
             return next(iter(told), None)
         worker, sentence, trace = roots[0]
-        return worker, join_sentences([sentence, tr(FAILED_FIRST, rank=worker.assignment.rank)]), trace
+        first = tr(FAILED_FIRST, rank=worker.assignment.rank) if len(roots) == 1 else None
+        return worker, join_sentences([sentence, first]), trace
 
     @abstractmethod
     def printed(self, rank: int) -> str:
@@ -302,6 +310,9 @@ class ScriptJob(Job):
         raw = last_lines(log_of_rank(self._run_dir, worker.assignment.rank), LAST_OUTPUT_BYTES)
         printed = as_printed(raw)
         trace = last_traceback(printed, worker.exit_code or 0)
+        lines, at = exception_lines(trace or "")
+        if worker.signalled and any(line[:1].strip() for line in lines[at + 1 :]):
+            trace = None  # it was handled, and the program went on printing until the signal
         raised = raised_in(trace or "")
         if worker.signalled and raised is not None:  # before the signal ended it
             return join_sentences([tr(OF_WORKER, phrase=worker.name), f"{_short(raised.sentence)}."]), trace

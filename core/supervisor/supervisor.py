@@ -56,7 +56,7 @@ COUNTED = frozenset({kinds.Plan.kind, kinds.Rewind.kind, kinds.Metrics.kind, kin
 """What the facts of the supervisor take from the events of workers."""
 SERVER_STEPS = (("SIGTERM", signal.SIGTERM, 3.0), ("SIGKILL", signal.SIGKILL, None))
 """How workers that serve others are stopped once no others are left; see `escalation_steps`."""
-KILLED = re.compile(r"-9\b|SIGKILL|killed by signal: Killed")
+KILLED = re.compile(r"SIGKILL|killed by signal: Killed|exit ?code\s*:?\s*-9\b")
 """The end of a worker, or of a process that it had started, by SIGKILL."""
 KILLED_S = 2.0
 """Seconds to wait for processes after SIGKILL: they are gone by then, or not soon."""
@@ -331,7 +331,7 @@ class Supervisor:
             culprit, sentence, trace = found
             group = reached_limit(self._groups, memory_groups())
             killed = culprit.exit_code == -signal.SIGKILL and self._oom_kills is not None
-            if group is not None and KILLED.search(f"{culprit.exit_code} {sentence} {trace}"):
+            if group is not None and (culprit.exit_code == -signal.SIGKILL or KILLED.search(f"{sentence} {trace}")):
                 why = tr(GROUP_KILLED, size=size(group.limit_bytes), file=group.file)
                 sentence = join_sentences([sentence, why])
             elif killed and (oom_kills() or 0) > (self._oom_kills or 0):

@@ -301,5 +301,6 @@ class FormScroll(QScrollArea):
         return QSize(self._content.minimumSizeHint().width(), 40)
 
     def _show_focus(self, _: QWidget | None, widget: QWidget | None) -> None:
-        if widget is not None and self._content.isAncestorOf(widget):
-            self.ensureWidgetVisible(widget, 0, scaled(12))  # Qt does so only from one field to another
+        # Qt does so only from one field to another. Below a pressed mouse nothing moves, or the click would be lost.
+        if widget is not None and self._content.isAncestorOf(widget) and not QApplication.mouseButtons():
+            self.ensureWidgetVisible(widget, 0, scaled(12))

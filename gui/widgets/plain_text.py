@@ -17,8 +17,8 @@ from PySide6.QtWidgets import QLabel, QWidget
 
 MAX_CHARACTERS = 4000
 """Maximum characters of a tooltip: a command line may be megabytes, and Qt would lay out all of it."""
-LONG_WORD, BREAK = re.compile(r"[A-Za-z0-9_]{40}(?=[A-Za-z0-9_])"), "\u200b"
-"""What Qt would not break, and the character of no width at which it does."""
+LONG_WORD, BREAK = re.compile(r"[A-Za-z0-9_.\u00c0-\u052f]{40}(?=[A-Za-z0-9_.\u00c0-\u052f])"), "\u200b"
+"""What Qt would not break, and the character of no width at which it does. It would be copied with the text."""
 AnyWidget = TypeVar("AnyWidget", bound=QWidget)
 GAP = "&nbsp;&nbsp;&nbsp; "
 

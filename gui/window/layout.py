@@ -123,7 +123,7 @@ class DockLayout(QObject):
         for dock in self.docks:
             dock.setHidden(self._folded and dock is log)
         devices.raise_()
-        self._moved = False
+        self._moved, self._before = False, []
         self._show_titles()
         self.spread()
 
@@ -214,7 +214,7 @@ class DockLayout(QObject):
         if event.type() == QEvent.Type.MouseButtonPress and isinstance(event, QMouseEvent):
             # Labels pass their presses on to the window: a border is where there is no widget.
             border = self._window.childAt(event.position().toPoint()) is None
-            self._before = self._sizes() if border else []
+            self._before = self._sizes() if border and event.button() == Qt.MouseButton.LeftButton else []
         elif event.type() == QEvent.Type.MouseButtonRelease and self._before:
             QTimer.singleShot(0, self, self._compare_sizes)  # after the window has handled it
         elif event.type() in {QEvent.Type.Resize, QEvent.Type.Show}:

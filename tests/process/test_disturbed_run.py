@@ -48,6 +48,6 @@ def test_disturbed_run_says_so_in_the_end(tmp_path: Path, monkeypatch: pytest.Mo
     finally:
         supervised.stop()
         thread.join()
-    sentence = "The run was disturbed, and may have been slower for it: disk pressure 41 % of the time."
+    sentence = "The run may have been slowed down: processes waited for a disk 41 % of the time, perhaps its own."
     assert followed.run.facts.notices == (sentence,)
     assert run_message(followed.run.facts, None, 0.0).text == sentence

@@ -1,6 +1,7 @@
 """Which run writes a file, where several write into one folder."""
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -15,6 +16,8 @@ from tests.support.recorded_events import scalar_record
 from tests.support.running import LONG, curves, make_spec, script_spec, start, write_recipe
 from tests.support.waiting import wait_until
 
+OWN, OTHER = (f"run-{number}-of-{os.getpid()}" for number in (1, 2))
+"""Two runs that no test in another process has, too."""
 HOLD_SOURCE = """\
 import sys
 file = open(sys.argv[1], "a") if len(sys.argv) > 1 else None
@@ -99,12 +102,12 @@ def test_file_belongs_to_run_that_has_it_open(tmp_path, start_process) -> None:
         path.touch()
 
     def ownership() -> list[bool]:
-        writers = FileOwners("run-1", here)
+        writers = FileOwners(OWN, here)
         return [writers.is_ours(str(path), path.stat()) for path in (ours, theirs, unopened, far)]
 
-    start_process("run-1", here, ours)
+    start_process(OWN, here, ours)
     assert ownership() == [True, True, True, True], "no other run is active"
-    start_process("run-2", elsewhere, far)
+    start_process(OTHER, elsewhere, far)
     assert ownership() == [True, True, True, False], "another run has far.csv open"
     start_process("run-3", here, theirs)
     assert ownership() == [True, False, False, False], "another run works in the same folder"
@@ -118,14 +121,14 @@ def test_file_belongs_to_the_run_in_the_nearest_folder(tmp_path, start_process) 
         path.touch()
 
     def ownership(folder: Path) -> tuple[list[bool], dict[str, str]]:
-        owners = FileOwners("run-1", folder)
+        owners = FileOwners(OWN, folder)
         return [owners.is_ours(str(path), path.stat()) for path in files], owners.refused
 
-    start_process("run-2", Path("/"))
+    start_process(OTHER, Path("/"))
     boot = tmp_path / "core" / "worker" / "boot.py"
     boot.parent.mkdir(parents=True)
     boot.write_text(HOLD_SOURCE)
-    start_process("run-2", inner, program=boot)
+    start_process(OTHER, inner, program=boot)
     assert ownership(inner) == ([True, True], {}), "the worker of a recipe"
     start_process("run-3", tmp_path / "outer")
     assert ownership(inner) == ([False, True], {str(files[0]): "run-3"})
@@ -137,20 +140,20 @@ def test_folder_of_a_log_that_a_process_of_the_run_has_open_is_told(tmp_path, st
     log, other = tmp_path / "disk" / "events.out.tfevents.1", tmp_path / "else" / "data.bin"
     for path in (log, other):
         path.parent.mkdir()
-    start_process("run-1", tmp_path, log)
-    start_process("run-1", tmp_path, other)
-    owners = FileOwners("run-1", tmp_path / "work", clock=lambda: 0.0)
+    start_process(OWN, tmp_path, log)
+    start_process(OWN, tmp_path, other)
+    owners = FileOwners(OWN, tmp_path / "work", clock=lambda: 0.0)
     assert owners.look() == {log.parent}
     assert owners.look() == set(), "not again at once"
 
 
 def test_run_that_has_just_started_has_its_file(tmp_path, start_process) -> None:
     """The processes of all runs were listed before it started; the clock stands still, so the list stays valid."""
-    owners = FileOwners("run-1", tmp_path, clock=lambda: 0.0)
+    owners = FileOwners(OWN, tmp_path, clock=lambda: 0.0)
     ours, theirs = tmp_path / "ours.csv", tmp_path / "theirs.csv"
-    start_process("run-1", tmp_path, ours)
+    start_process(OWN, tmp_path, ours)
     assert owners.is_ours(str(ours), ours.stat())
-    start_process("run-2", tmp_path, theirs)
+    start_process(OTHER, tmp_path, theirs)
     assert not owners.is_ours(str(theirs), theirs.stat())
     assert owners.is_ours(str(ours), ours.stat())
 
@@ -163,10 +166,10 @@ def write(process: subprocess.Popen[bytes], path: Path, text: str) -> None:
 
 
 def test_closed_file_belongs_to_the_run_that_has_written_as_much_as_it_grew(tmp_path, start_process) -> None:
-    one, two = (start_process(f"run-{name}", tmp_path) for name in ("1", "2"))
+    one, two = (start_process(run, tmp_path) for run in (OWN, OTHER))
     table, left = tmp_path / "table.csv", tmp_path / "left.csv"
     now = [0.0]
-    owners = {run: FileOwners(run, tmp_path, clock=lambda: now[0]) for run in ("run-1", "run-2")}
+    owners = {run: FileOwners(run, tmp_path, clock=lambda: now[0]) for run in (OWN, OTHER)}
 
     def ownership(path: Path) -> list[bool]:
         return [each.is_ours(str(path), path.stat()) for each in owners.values()]
@@ -183,7 +186,7 @@ def test_closed_file_belongs_to_the_run_that_has_written_as_much_as_it_grew(tmp_
     write(one, table, "1,0.5")
     compare()
     assert ownership(table) == [True, False]
-    assert [each.refused for each in owners.values()] == [{str(left): "run-2"}, {str(left): "run-1"}]
+    assert [each.refused for each in owners.values()] == [{str(left): OTHER}, {str(left): OWN}]
     unseen = tmp_path / "unseen.csv"
     write(two, unseen, "step,loss")
     two.communicate()
@@ -195,7 +198,7 @@ def test_closed_file_belongs_to_the_run_that_has_written_as_much_as_it_grew(tmp_
         write(one, left, f"{step},0.5")
         compare()
     assert ownership(left)[0]
-    assert owners["run-1"].refused == {str(unseen): "run-2"}
+    assert owners[OWN].refused == {str(unseen): OTHER}
 
 
 def test_command_lines_decide_at_the_end_of_a_run_whose_file_it_is(tmp_path, start_process) -> None:
@@ -203,14 +206,14 @@ def test_command_lines_decide_at_the_end_of_a_run_whose_file_it_is(tmp_path, sta
     paths = [tmp_path / "first" / "log.csv", tmp_path / "log.csv"]
     for path in paths:
         path.touch()
-    for run, name in (("run-1", "first"), ("run-2", "second")):
+    for run, name in ((OWN, "first"), (OTHER, "second")):
         start_process(run, tmp_path, tmp_path / name / "out.bin" if name == "first" else tmp_path / "second.bin")
-    owners = FileOwners("run-1", tmp_path)
+    owners = FileOwners(OWN, tmp_path)
     for last in (False, True):
         assert [owners.is_ours(str(path), path.stat()) for path in paths] == [False, False]
         owners.look(last=last)
     assert [owners.is_ours(str(path), path.stat()) for path in paths] == [True, False]
-    assert owners.refused == {str(paths[1]): "run-2"}
+    assert owners.refused == {str(paths[1]): OTHER}
 
 
 @pytest.mark.parametrize("kinds", [*product(["recipe", "script"], repeat=2)], ids="+".join)

@@ -26,12 +26,19 @@ from tests.support.waiting import wait_until
 COLLECT = """\
 import os, sys
 from pathlib import Path
-from core.metrics.collector import collect
+from core.metrics.collector import MetricsCollector, collect
 from core.schema.spec import read_spec
 run_dir = Path(sys.argv[1])
 stop, end = os.pipe()
 ready = os.open(os.devnull, os.O_WRONLY)
 os.close(end)  # the script has ended
+read = MetricsCollector.read
+
+def noted(self, *, last=False):
+    print("last" if last else "more follows", flush=True)
+    read(self, last=last)
+
+MetricsCollector.read = noted
 collect(run_dir, read_spec(run_dir), ready_fd=ready, stop_fd=stop)
 """
 ROOT = Path(__file__).resolve().parents[2]
@@ -100,13 +107,14 @@ def test_last_read_keeps_what_it_has_read_when_it_is_ended(tmp_path: Path, runs_
     events = run.dir / EVENTS / COLLECTOR_EVENTS
     events.unlink()
     log_of_rank(run.dir, 0).write_text("".join(f"step {step} loss {1 / (step + 1):.6f}\n" for step in range(600_000)))
-    collecting = subprocess.Popen([sys.executable, "-c", COLLECT, run.dir], cwd=ROOT)
+    collecting = subprocess.Popen([sys.executable, "-c", COLLECT, run.dir], cwd=ROOT, stdout=subprocess.PIPE)
     try:
         wait_until(lambda: events.exists() and '"loss"' in events.read_text(), "the first measurements")
         assert collecting.poll() is None, "it reads on"
     finally:
         collecting.kill()
-        collecting.wait()
+        reads, _ = collecting.communicate()
+    assert reads.startswith(b"more follows\n"), "not all of it is read before the first is recorded"
     series = RunSeries()
     series.fold(Tail(events).read())
     assert 0 < len(series.metrics["loss"]) < 600_000

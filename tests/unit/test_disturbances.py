@@ -79,6 +79,9 @@ OF_GPU = "other programs used GPU 2 for 48 % of the time"
 OF_CPU = "processor pressure 63 % of the time, while other programs used 40 % of the processors"
 
 
+WAITED = "processes waited for a disk {} % of the time, perhaps its own"
+
+
 @pytest.mark.parametrize(
     ("chosen", "marks"),
     [
@@ -92,10 +95,11 @@ OF_CPU = "processor pressure 63 % of the time, while other programs used 40 % of
         ({"cpu": 0.63, "others": 0.4, "own": 0.5}, OF_CPU),
         ({"cpu": 0.63, "own": 1.0}, ""),  # it fills the machine itself
         ({"cpu": 0.1, "others": 0.9}, ""),
-        ({"memory": 0.2, "io": 0.15}, "memory pressure 20 % of the time and disk pressure 15 % of the time"),
+        ({"memory": 0.2, "io": 0.15},
+         f"processes waited for memory 20 % of the time and {WAITED.format(15)}"),
         ({"memory": 0.14, "io": 0.14}, ""),
         ({"cpu": None, "memory": None, "io": None, "others": 0.9}, ""),  # a kernel without PSI
-        ({"cpu": None, "memory": None, "io": 0.5}, "disk pressure 50 % of the time"),
+        ({"cpu": None, "memory": None, "io": 0.5}, "processes waited for a disk 50 % of the time, perhaps its own"),
         ({"io": 0.9, "seconds": 55}, ""),
         ({"io": 0.9, "state": RunState.STARTING}, ""),
         ({"on_gpu": 0.5, "cpu": 0.63, "others": 0.4}, f"{OF_GPU} and {OF_CPU}"),
@@ -103,7 +107,7 @@ OF_CPU = "processor pressure 63 % of the time, while other programs used 40 % of
 )
 def test_disturbance_is_told_from_a_share_of_the_time_on(machine: StandIn, chosen, marks: str) -> None:
     told = machine.train(**chosen)
-    assert told == (f"The run was disturbed, and may have been slower for it: {marks}." if marks else "")
+    assert told == (f"The run may have been slowed down: {marks}." if marks else "")
 
 
 def test_processor_is_not_judged_if_a_worker_was_killed(machine: StandIn, tmp_path: Path) -> None:
@@ -120,4 +124,4 @@ def test_comparison_names_the_disturbed_run(machine: StandIn) -> None:
     marked = replace(second, facts=replace(second.facts, notices=("The store has ended.", told)))
     without = compare([first, second], grouped=False).notices
     assert [each for each in compare([first, marked], grouped=False).notices if each not in without] == [
-        f"{second.id}: The run was disturbed, and may have been slower for it: disk pressure 50 % of the time."]
+        f"{second.id}: The run may have been slowed down: {WAITED.format(50)}."]

@@ -196,7 +196,8 @@ def test_causes_of_gpus_and_their_connections(error: str, log_end: str, cause: C
     [
         ((31, 45), "CUDA error: an illegal memory access was encountered.", Cause.ACCESS, "Most often an index or"),
         ((79, 31), "CUDA error: an illegal memory access was encountered.", Cause.FAULT, "GPU 5 does not answer on"),
-        ((31,), "CUDA error: unspecified launch failure.", Cause.FAULT, "A program used memory of GPU 5 that is not"),
+        ((31,), "CUDA error: unspecified launch failure.", Cause.CODE, "CUDA error: unspecified launch failure."),
+        ((31, 48), "CUDA error: unspecified launch failure.", Cause.FAULT, "A program used memory of GPU 5"),
         ((31,), "ValueError: shapes do not fit.", Cause.CODE, "shapes do not fit."),
     ],
 )
@@ -207,7 +208,10 @@ def test_error_that_a_program_causes_confirms_an_illegal_access(numbers, error, 
                      faults={"GPU-aa": told})
     assert (failure.cause, failure.sentence[: len(begins)]) == (cause, begins)
     confirmed = "The driver reports it, too: A program used memory of GPU 5 that is not its own (Xid 31)."
-    assert (confirmed in failure.sentence) is (cause is Cause.ACCESS), failure.sentence
+    assert (confirmed in failure.sentence) is ("CUDA" in error and cause is not Cause.FAULT), failure.sentence
+    worn = join_sentences([told, "Memory errors of GPU 5 could not be corrected: 3.", "Replace it."])
+    broken = failed(f"Worker 0 on GPU-aa: RuntimeError: {error}", faults={"GPU-aa": worn})
+    assert broken.cause is (Cause.FAULT if "CUDA" in error else Cause.CODE)
 
 
 def test_full_device_says_how_full_it_was() -> None:

@@ -58,6 +58,22 @@ def test_a_field_that_gets_the_focus_from_outside_of_its_form_is_scrolled_into_v
     assert scroll.viewport().rect().contains(QRect(last.mapTo(scroll.viewport(), QPoint(0, 0)), last.size()))
 
 
+def test_a_click_on_a_button_that_is_partly_in_view_is_not_lost(hold, qtbot) -> None:
+    content, clicked = QWidget(), list[int]()
+    buttons = [QPushButton(str(number)) for number in range(20)]
+    for number, button in enumerate(buttons):
+        button.clicked.connect(lambda _, number=number: clicked.append(number))
+    vbox(content, *buttons)
+    scroll = hold(FormScroll(content), 200, 200)
+    bottom = scroll.viewport().height()
+    at, top = next((number, y) for number, each in enumerate(buttons)
+                   if (y := each.mapTo(scroll.viewport(), QPoint(0, 0)).y()) + each.height() > bottom)
+    scroll.verticalScrollBar().setValue(top - bottom + 6)
+    window, place = scroll.windowHandle(), buttons[at].mapTo(scroll, QPoint(20, 2))
+    qtbot.mouseClick(window, Qt.MouseButton.LeftButton, pos=place)
+    assert clicked == [at]
+
+
 def test_the_list_of_a_box_shows_its_texts_whole_but_a_name_of_200_letters(hold) -> None:
     box = hold(ChoiceBox(), 60, 30)
     box.addItems(["loss", "a_metric_whose_name_is_wider_than_its_box"])

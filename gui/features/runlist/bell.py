@@ -360,7 +360,9 @@ class MissedPopup(QFrame):
         current = self.list.currentIndex()
         known = self._model.key(current.data(ROW)) if current.isValid() else None
         self._model.show_rows(rows)
-        self.list.setCurrentIndex(self._model.index(self._model.number_of(known), 0))
+        at = self._model.number_of(known)
+        # The numbers in the sentence of an alarm may have changed.
+        self.list.setCurrentIndex(self._model.index(at if at >= 0 else min(current.row(), len(rows) - 1), 0))
         if self.isVisible():
             self._fit()
 

@@ -274,6 +274,7 @@ class RemovalController(Feature):
 
     def _take_removed(self, run: RunSummary, removed: Removed | Exception) -> None:
         """Note what became of a run, and report it once all are deleted."""
+        self._session.leave(run.dir)  # it may have been opened while it waited for its turn
         self._gone.append((run, _not_removed(run.dir, removed) if isinstance(removed, Exception) else removed))
         if self._removing.busy:
             return

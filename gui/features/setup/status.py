@@ -17,7 +17,7 @@ from gui.widgets.buttons import compact_button
 from gui.widgets.fields import FormScroll
 from gui.widgets.layouts import hbox, vbox
 from gui.widgets.messages import announce
-from gui.widgets.plain_text import PlainLabel, breakable, named
+from gui.widgets.plain_text import BREAK, PlainLabel, breakable, named
 
 SIGNS = {Mark.READY: ("✓", "good"), Mark.WARNING: ("!", "warn"), Mark.PROBLEM: ("✕", "warn")}
 """The sign of a row, and its tone."""
@@ -73,7 +73,8 @@ class StartStatus(FormScroll):
 
     def _row(self, finding: Finding) -> QWidget:
         row, (sign, tone) = QWidget(), SIGNS[finding.mark]
-        parts = PlainLabel(sign), PlainLabel(breakable(_words(finding)), wraps=True, selectable=True)
+        words = breakable(_words(finding))
+        parts = PlainLabel(sign), PlainLabel(words, wraps=True, selectable=BREAK not in words)
         mark(parts[0], tone=tone)
         mark(parts[1], tone=tone if finding is self._findings[0] else "")
         parts[0].setFixedWidth(scaled(SIGN_PX))
