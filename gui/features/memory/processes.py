@@ -240,8 +240,6 @@ class ProcessesTab(QFrame):
         for at, row in enumerate(self.table.rows):
             if row.head:  # whose next columns are empty
                 self.table.setSpan(at, 0, 1, 2 if len(row.head) > 1 else self.table.model().columnCount())
-        if not rows and self.window().focusWidget() in {self.table, self.end_button}:
-            self.focusNextPrevChild(False)  # Qt would move it to another card
         self.table.setVisible(bool(rows))
         self.end_button.setVisible(bool(rows))
         self._show_selection()
