@@ -148,13 +148,3 @@ def test_many_rows_scroll_and_a_link_that_is_out_of_sight_comes_into_it(hold, qt
     qtbot.keyClick(before, Qt.Key.Key_Tab)
     assert window.focusWidget() is last
     qtbot.waitUntil(lambda: last.visibleRegion().boundingRect() == last.rect())
-
-
-def test_a_ready_and_a_warning_with_its_link_need_no_scrolling(hold) -> None:
-    status = StartStatus()
-    ready = Finding(sentence="Ready: GPU 3 and GPU 4 are free, 23.8 GB or more each.", mark=Mark.READY)
-    unlike = "Unlike: GPU 4 (RTX 4090, 24 GB) beside H100 80GB HBM3: the slowest and smallest decides."
-    warning = Finding(sentence=unlike, mark=Mark.WARNING, cures=(Cure(does="tick", words="Tick GPU 3 alone"),))
-    status.show_check(StartCheck(findings=(ready, warning), arithmetic="64 = 2 devices × 32 × 1 accumulation"))
-    hold(status, 358, 200)
-    assert status.minimumSizeHint().height() == status.sizeHint().height()

@@ -21,7 +21,7 @@ from gui.widgets.plain_text import BREAK, PlainLabel, breakable, named
 
 SIGNS = {Mark.READY: ("✓", "good"), Mark.WARNING: ("!", "warn"), Mark.PROBLEM: ("✕", "warn")}
 """The sign of a row, and its tone."""
-SIGN_PX, MAX_PX = 12, 116
+SIGN_PX, MAX_PX = 12, 72
 """Width of the signs, and height from which the rows scroll if the form needs the room."""
 
 
