@@ -134,7 +134,7 @@ class Role(Enum):
 
 
 class Row(NamedTuple):
-    """One cause: how it is recognised, and how it is told."""
+    """A cause of failures: which evidence shows it, and the words for it."""
 
     cause: Cause
     applies: Callable[[FailureEvidence], bool]

@@ -17,11 +17,12 @@ OF_WORKER = tr_noop("{phrase}:")
 """The beginning of the error of a worker: its name. What follows is the exception."""
 KERNEL_KILLED = tr_noop("The kernel ended a process for lack of memory meanwhile.")
 """What a supervisor adds to the error of a worker that was killed, if the kernel counts such an end."""
-
 GROUP_KILLED = tr_noop("The kernel ended a process meanwhile because of a memory limit: {size} ({file}).")
 """As `KERNEL_KILLED`, if the limit of a control group was the reason."""
 FAILED_FIRST = tr_noop("Worker {rank} failed first, and the others because of it.")
 """What a supervisor adds to the error of a root from which others failed."""
+DISTURBED = tr_noop("The run may have been slowed down: {marks}.")
+"""What a supervisor says at the end of a run beside other programs, or on a machine under pressure."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

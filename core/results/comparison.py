@@ -9,6 +9,7 @@ from pathlib import PurePath
 from typing import Any
 
 from core.arrays import np
+from core.diagnosis.evidence import DISTURBED
 from core.history.differences import differing
 from core.history.summary import SEED, setting_words
 from core.language import Message, tr, tr_plural
@@ -25,7 +26,6 @@ from core.results.measured_run import (
     result_of,
 )
 from core.schema.settings import SettingValue
-from core.supervisor.disturbances import DISTURBED
 from core.table import Column, Table
 from core.text import one_line
 

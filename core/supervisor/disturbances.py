@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from core.devices.device import Survey
 from core.devices.reader import PROCESSES_S
+from core.diagnosis.evidence import DISTURBED
 from core.language import tr, tr_noop
 from core.runs.facts import RunFacts, RunState
 from core.schema.spec import RunSpec
@@ -26,11 +27,12 @@ from core.text import join_names
 MIN_S = 60.0
 """Seconds of training below which nothing is said."""
 SHARE = 0.15
-"""Share of the time, and of the processors, from which a disturbance is told: 150 ms in each second, as in the example
-of a threshold in the kernel's `Documentation/accounting/psi.rst`."""
+"""Least share of the time for which a disturbance is told, and least share of the processors that others must use.
+
+The kernel's `Documentation/accounting/psi.rst` has 150 ms in each second as its example of a threshold.
+"""
 USED_PERCENT = 5.0
 """Share of a GPU's time from which another program uses it: a desktop takes less."""
-DISTURBED = tr_noop("The run may have been slowed down: {marks}.")
 PRESSURES = {"memory": tr_noop("processes waited for memory {percent} % of the time"),
              "io": tr_noop("processes waited for a disk {percent} % of the time, perhaps its own")}
 

@@ -276,20 +276,8 @@ def run_header(
 
     `compared`: the number of runs that a comparison shows; the header is theirs then, whatever run was shown before.
     """
-    if compared:
-        return RunHeader(
-            label=tr("Comparison"),
-            sentence=tr("Runs are compared, and none is shown alone."),
-            name=tr_plural("{count} run", "{count} runs", compared),
-            title=tr_plural("Comparison of {count} run", "Comparison of {count} runs", compared),
-        )
-    if run is None:
-        return RunHeader(
-            label=tr("This machine") if live else tr("No run"),
-            sentence=tr("No run is shown. Start one or select one in the list."),
-            what=tr_plural("{count} run is active", "{count} runs are active", live) if live
-            else tr("Tick devices, choose what to train, and press Start"),
-        )
+    if compared or run is None:
+        return _header_of_several(compared, live)
     facts, state, now = run.facts, state_info(run.facts.state), time.time()
     progress = run.progress
     since_asked = time.monotonic() - run.stop_asked if run.stop_asked is not None else None
@@ -330,6 +318,23 @@ def run_header(
         can_save=state.can_save and not run.refusal("save"),
         save_refusal=run.refusal("save"),
         saving=run.asked == "save",
+    )
+
+
+def _header_of_several(compared: int, live: int) -> RunHeader:
+    """Return the header of a comparison, or of the machine's page."""
+    if compared:
+        return RunHeader(
+            label=tr("Comparison"),
+            sentence=tr("Runs are compared, and none is shown alone."),
+            name=tr_plural("{count} run", "{count} runs", compared),
+            title=tr_plural("Comparison of {count} run", "Comparison of {count} runs", compared),
+        )
+    return RunHeader(
+        label=tr("This machine") if live else tr("No run"),
+        sentence=tr("No run is shown. Start one or select one in the list."),
+        what=tr_plural("{count} run is active", "{count} runs are active", live) if live
+        else tr("Tick devices, choose what to train, and press Start"),
     )
 
 

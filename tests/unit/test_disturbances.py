@@ -1,4 +1,4 @@
-"""What disturbs a run is told with numbers: other programs on its GPUs, and pressure of the machine; from stand-ins."""
+"""Other programs on the GPUs of a run, and pressure of the machine, become a notice. All readings are made up."""
 
 import os
 import resource
@@ -9,12 +9,13 @@ from types import SimpleNamespace
 import pytest
 
 from core.devices.device import Device, Process, Sample, Survey
+from core.diagnosis.evidence import DISTURBED
 from core.language import Message
 from core.results.comparison import compare
 from core.results.measured_run import read_runs
 from core.runs.facts import RunFacts, RunState
 from core.supervisor import disturbances
-from core.supervisor.disturbances import DISTURBED, Disturbances
+from core.supervisor.disturbances import Disturbances
 from core.supervisor.workers import WorkerGroup
 from core.system.processes import TAG
 from core.system.procfs import TICKS_PER_S
