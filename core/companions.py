@@ -31,7 +31,10 @@ def companions_of(run_dir: Path, spec: RunSpec, claims: Claims) -> list[Companio
 
         found.append(RunHosts(run_dir, spec))
     found += [claims, Disturbances(run_dir)]
-    found.append(Notifier(run_dir, spec.devices) if part is None else Head(run_dir, part))  # the head tells the user
+    if part is not None:
+        found.append(Head(run_dir, part))  # which tells the user
+    elif not spec.probe_steps:
+        found.append(Notifier(run_dir, spec.devices))
     return found
 
 

@@ -59,6 +59,7 @@ def _check_signature(path: Path, node: ast.FunctionDef, *, several: bool) -> Non
 _CALLED_WITH = {
     "training_step": ("model", "batch"), "validation_step": ("model", "batch"), "collate": ("items",),
     "schedule": ("optimizer", "steps"), "optimizers": ("model",), "on_epoch_end": ("model", "metrics", "folder"),
+    "probe_data": ("items",),
 }
 """What functions are called with that need arguments, other than `optimizer`."""
 _CALLED_WITH_NAME = {

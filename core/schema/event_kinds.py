@@ -228,6 +228,15 @@ class WorkerError(Record, kind="error", forwarded=OF_WORKERS):
     """None for an error that we raise on purpose."""
 
 
+class MemoryPeak(Record, kind="peak", forwarded=OF_WORKERS):
+    """The most memory of a device that a worker has used (of a CPU device: a part of the process), and what is left."""
+
+    rank: int
+    device: DeviceId
+    peak_bytes: int = field(metadata=named("bytes"))
+    left_bytes: int | None = None
+
+
 class LinkSpeed(Record, kind="link", forwarded=OF_WORKERS):
     """How fast the machines of the run exchange data."""
 

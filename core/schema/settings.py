@@ -28,7 +28,7 @@ OF_SCRIPTS = (EARLY_STOPPING, STOP, RELEASE, GPUS)
 """The groups that scripts have, too."""
 
 RECIPE_FUNCTIONS = (
-    "model", "train_data", "val_data", "loss", "optimizer", "metrics", "stages", "placed_model",
+    "model", "train_data", "val_data", "loss", "optimizer", "metrics", "stages", "placed_model", "probe_data",
     "training_step", "validation_step", "collate", "schedule", "optimizers", "on_epoch_end", "callbacks",
 )
 """The functions a recipe may have; the first two it must have."""

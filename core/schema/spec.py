@@ -27,7 +27,7 @@ SCRIPT = "script"
 """The framework of a run that starts a user's program: the program loads its framework itself."""
 RECIPE_PARTS = frozenset({"recipe", "training", "checkpoints", "allow_open_ports"})
 """The parts of a spec that only recipes use."""
-UNSAID = (("imported", ""), ("time_limit_s", None), ("recorded", False), ("sweep", ""))
+UNSAID = (("imported", ""), ("time_limit_s", None), ("recorded", False), ("sweep", ""), ("probe_steps", 0))
 """Fields, with the value that is left out."""
 
 
@@ -65,6 +65,8 @@ class RunSpec:
     """Whether the copy of the recipe or script in the run's folder is trained, since the file itself has changed."""
     sweep: str = ""
     """What the runs have in common that were queued together for several values in a field; empty for any other."""
+    probe_steps: int = 0
+    """Optimizer steps of a run that only measures memory, and validates one batch; 0 for a training (`core.fit`)."""
     python: str
     """The interpreter of the workers."""
     imported: str = ""

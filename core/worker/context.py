@@ -6,6 +6,8 @@ import contextlib
 import functools
 import operator
 import os
+import re
+import resource
 import sys
 import time
 import traceback
@@ -14,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..language import join_sentences, tr, tr_plural
-from ..schema.event_kinds import LinkSpeed, ModelPart, Notice, Phase, Plan, Ready, Seen, WorkerError
+from ..schema.event_kinds import LinkSpeed, MemoryPeak, ModelPart, Notice, Phase, Plan, Ready, Seen, WorkerError
 from ..schema.events import Writer, metrics_line
 from ..schema.paths import CONTROL, EVENTS, worker_events
 from ..schema.spec import RunSpec, read_spec
@@ -240,11 +242,29 @@ class Context:
         message = explanation or _message(error)
         self.record(WorkerError(rank=self.rank, type_name=type(error).__name__, message=message, traceback=text))
 
+    def record_peaks(self) -> None:
+        """Record the most memory that this worker has used on each of its devices, as far as it can be read."""
+        given = self.assignment
+        package: Any = sys.modules.get(f"{__package__}.{self.spec.framework}")
+        for device in given.own or given.devices[:1]:  # one that only coordinates uses memory of the host, too
+            with contextlib.suppress(OSError, RuntimeError, LookupError, ValueError, AttributeError):
+                peak, left = (_memory_of_process if given.kind == "cpu" else package.memory_of)(given, device)
+                self.record(MemoryPeak(rank=self.rank, device=device, peak_bytes=peak, left_bytes=left))
+
     def close(self) -> None:
         self._writer.close()
 
 
 _REQUESTS = {str(each.name).lower(): each for each in Request}
+
+
+def _memory_of_process(given: RankAssignment, _: str) -> tuple[int, int | None]:
+    """Return a device's part of the peak of this process, and what `ulimit -d`, which counts other pages, leaves."""
+    text = Path("/proc/self/status").read_text()
+    sizes = {name: 1024 * int(kb) for name, kb in re.findall(r"(\w+):\s*(\d+) kB", text)}
+    peak, limit = sizes["VmHWM"], resource.getrlimit(resource.RLIMIT_DATA)[0]
+    left = None if limit == resource.RLIM_INFINITY else limit - (peak + sizes["VmData"] - sizes["VmRSS"])
+    return peak // (len(given.own) or 1), left
 
 
 def _is_self_explanatory(error: BaseException) -> bool:

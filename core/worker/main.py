@@ -82,6 +82,7 @@ def _train(context: Context) -> int:
         recipe = LoadedRecipe(context.spec, context.run_dir, enter_phase=context.enter_phase)
         context.located, context.computes_loss = recipe.located, recipe.computes_loss
         strategy(recipe, context)
+        context.record_peaks()
         # Training has ended as planned or on request. A worker that exits without this event has failed.
         context.record(Done(rank=context.rank, paused=context.paused))
     except KeyboardInterrupt:  # the step of a stop that follows a request, where a step or the data hang
@@ -104,6 +105,7 @@ def record_last(context: Context) -> None:
 
     def record() -> None:
         with contextlib.suppress(Exception):
+            context.record_peaks()
             context.record_last()
 
     recording = threading.Thread(target=record, daemon=True)

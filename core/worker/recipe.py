@@ -30,7 +30,7 @@ PHASES = {
 """What a worker does while it calls these functions; see `Context.enter_phase`."""
 
 TRAINING_STEP = "training_step"
-ON_EPOCH_END, CALLBACKS = "on_epoch_end", "callbacks"
+ON_EPOCH_END, CALLBACKS, PROBE_DATA = "on_epoch_end", "callbacks", "probe_data"
 
 
 class LoadedRecipe:
@@ -45,6 +45,7 @@ class LoadedRecipe:
         self.path = spec.own_recipe.path
         self._module = _load(Path(self.path), run_dir / WORKLOAD_FILE if spec.recorded else None)
         of_run = {name: getattr(spec.training, name) for name in RUN_KEYWORDS}
+        self._probe_items = spec.probe_steps * spec.training.batch_size
         self._values: dict[str, Any] = {
             **spec.own_recipe.settings, **{name: value for name, value in of_run.items() if value is not None}
         }
@@ -94,7 +95,8 @@ class LoadedRecipe:
         target = self.bound(function, len(arguments))
         if self._enter_phase is not None and function in PHASES:
             self._enter_phase(PHASES[function])
-        return target(*arguments)
+        found, items = target(*arguments), self._probe_items
+        return self.call(PROBE_DATA, items) if items and function == "train_data" and self.has(PROBE_DATA) else found
 
     def settings_of(self, function: str, arguments: int = 0) -> dict[str, Any]:
         """Return what the recipe's function gets from the run's settings, after so many other arguments."""

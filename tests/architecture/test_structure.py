@@ -223,6 +223,7 @@ OPEN_OTHER_FILES = {
     "core.system.procfs": "/proc",
     "core.system.processes": "/proc",
     "core.worker.boot": "/dev/null",
+    "core.worker.context": "/proc",
     "core.doctor.stacks": "a file in the memory of a worker",
     "core.check": "the kernel's log, a lock in the cache folder, and its own folder",
     "core.worker.export": "the exported model",

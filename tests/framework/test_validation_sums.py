@@ -67,7 +67,7 @@ def test_metrics_may_be_tensors_of_any_dtype_or_plain_numbers() -> None:
         },
         autocast=None,
     )
-    controller = SimpleNamespace(cuts_validation=lambda: False)
+    controller = SimpleNamespace(cuts_validation=lambda: False, probes=False)
 
     sums = Validation(task, task.model, controller).sums().tolist()  # type: ignore[arg-type]
 

@@ -9,3 +9,4 @@ writes models of both.
 from __future__ import annotations
 
 from .. import tensorflow as tensorflow  # first: it sets the environment variables that Keras reads when imported
+from ..tensorflow import memory_of as memory_of

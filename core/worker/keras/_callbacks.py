@@ -80,7 +80,7 @@ class ControllerCallback(Callback):  # type: ignore[misc]  # Keras has no types
     def __init__(self, controller: TrainingController, task: Task, context: Context) -> None:
         super().__init__()
         self._controller, self._context, self._optimizer = controller, context, task.optimizer
-        self._steps = task.train.steps
+        self._steps = min(task.train.steps, context.spec.probe_steps or task.train.steps)
         self._set_rate = rate_setter([task.optimizer], controller)
         self.over = False
         """Whether a stop or a pause ended the training."""
@@ -110,7 +110,8 @@ class ControllerCallback(Callback):  # type: ignore[misc]  # Keras has no types
     def on_test_batch_end(self, batch: int, logs: Any = None) -> None:  # noqa: ANN401, ARG002 (as above)
         """End the validation if a stop or a pause is requested."""
         if self._controller.cuts_validation():
-            self._cut_short = self.model.stop_evaluating = True
+            self._cut_short = True
+        self.model.stop_evaluating = self._cut_short or self._controller.probes
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:  # noqa: ANN401, ARG002 (as above)
         """End the epoch, and with it the training if a request, the controller or a callback ends it."""

@@ -8,3 +8,19 @@
 - `cuts`, `stage`: where a model can be cut for a pipeline; this rank's stage
 - `export`: write models
 """
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ...schema.spec import RankAssignment
+
+
+def memory_of(given: RankAssignment, device: str) -> tuple[int, int | None]:
+    """Return what PyTorch has taken of a GPU at most, and what it could have taken beyond that, in bytes."""
+    cuda: Any = sys.modules["torch"].cuda
+    gpu = given.devices.index(device)
+    peak = cuda.max_memory_reserved(gpu)
+    return peak, cuda.mem_get_info(gpu)[0] + cuda.memory_reserved(gpu) - peak

@@ -300,6 +300,7 @@ class Validation:
             if ends():
                 cut = 1.0
                 self._controller.synchronises = True  # all ranks end here
+            if cut or self._controller.probes:
                 break
         self._model.train()
         return tally.sums(len(self._names), self._task.val.device, cut)

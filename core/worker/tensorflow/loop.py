@@ -107,6 +107,7 @@ def validate(task: Task, controller: TrainingController, sums: Iterable[tf.Tenso
             parts = [tf.add_n(parts)]
         if controller.cuts_validation():
             cut = True
+        if cut or controller.probes:
             break
     added_up = [*tf.add_n(parts).numpy().tolist(), float(cut)]
     return controller.finish_validation(added_up, means_by_name(task.validation_names))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import math
 import time
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from ...language import tr
@@ -67,6 +68,7 @@ class TrainingController:
         self._per_epoch, self._samples, self._validates = steps_per_epoch, samples_per_epoch, validates
         self._schedule = LearningRateSchedule(context.training, steps_per_epoch * context.training.epochs)
         self._when = context.spec.checkpoints
+        self.probes = context.spec.probe_steps > 0  # then a validation ends after its first batch
         self.epoch = 0
         """The current epoch, from 0."""
         self._enough = False
@@ -172,7 +174,7 @@ class TrainingController:
         """
         record = record or self.after_step
         for epoch in self.epochs():
-            for found in steps(epoch, self.done_in_epoch):
+            for found in islice(steps(epoch, self.done_in_epoch), self._context.spec.probe_steps or None):
                 if record(found):
                     return
             self.after_epoch_steps(rate())
