@@ -16,14 +16,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from core.check.keeper import END_S, end_runs
+from core.check.keeper import end_runs, keep
 from core.devices.device import Device, Survey
 from core.errors import RunError
 from core.history.device_use import UseFinder, users_words
 from core.language import tr
 from core.system.folders import cache_folder, make_cache_folder
 from core.system.helper_process import HelperProcess
-from core.system.own_processes import KEEPER, QUESTIONS, own_command
+from core.system.own_processes import QUESTIONS, own_command
 from core.text import join_labels
 
 ANSWER_S, START_S = 5.0, 30.0
@@ -145,12 +145,7 @@ class Scope:
     @cached_property
     def folder(self) -> Path:
         """The folder of all that the checks write, which a process of its own removes when this one has ended."""
-        folder = Path(tempfile.mkdtemp(prefix=self.prefix))
-        keeper = HelperProcess(own_command(KEEPER, str(folder)), stdin=True)
-        self.stack.callback(keeper.close)
-        self.stack.callback(keeper.wait, 2 * END_S)
-        self.stack.callback(keeper.end_input)
-        return folder
+        return keep(Path(tempfile.mkdtemp(prefix=self.prefix)), self.stack)
 
     @property
     def gpus(self) -> list[Device]:

@@ -11,15 +11,29 @@ import contextlib
 import shutil
 import sys
 import time
+from contextlib import ExitStack
 from pathlib import Path
 
 from core.errors import RunError
 from core.runs.facts import state_info
 from core.runs.run import Run
+from core.system.helper_process import HelperProcess
+from core.system.own_processes import KEEPER, own_command
 
 END_S = 60.0
 """Seconds to wait for the end of the runs."""
 POLL_S = 0.1
+PROBES = ".probes"
+"""The folder, in that of the runs, of short runs that measure memory (`core.fit`)."""
+
+
+def keep(folder: Path, stack: ExitStack) -> Path:
+    """Have another process end the runs in a folder and remove it, when the stack closes or this process has ended."""
+    keeper = HelperProcess(own_command(KEEPER, str(folder)), stdin=True)
+    stack.callback(keeper.close)
+    stack.callback(keeper.wait, 2 * END_S)
+    stack.callback(keeper.end_input)
+    return folder
 
 
 def end_runs(folder: Path) -> None:
@@ -37,6 +51,9 @@ def end_runs(folder: Path) -> None:
             shutil.rmtree(folder, ignore_errors=True)
         time.sleep(POLL_S)
     shutil.rmtree(folder, ignore_errors=True)
+    if folder.parent.name == PROBES:
+        with contextlib.suppress(OSError):  # others measure
+            folder.parent.rmdir()
 
 
 if __name__ == "__main__":

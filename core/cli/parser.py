@@ -49,6 +49,7 @@ COMMANDS = (
     _Row("recipes", machine.show_recipes, (machine.add_copy,)),
     _Row("pythons", machine.pythons, (machine.add_near,)),
     _Row("check", check.check, (check.add_options,)),
+    _Row("fit", check.fit, (check.add_fit_options,)),
     _Row("run", start.run, (add_run_options, add_queue_options, add_yes)),
     _Row("queue", control.queue, (control.add_queue_actions,)),
     _Row("runs", listing.list_runs, (listing.add_search,)),

@@ -1,18 +1,38 @@
-"""The command `check`: prove this machine."""
+"""The commands `check` and `fit`: prove this machine, and measure what a training needs of its memory."""
 
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from core.cli.output import add_force, check_file, confirm, is_interactive, say, say_json, warn
-from core.cli.runs import survey
-from core.config.choices import resolve
+from core.cli import run_options
+from core.cli.commands.start import refusal, warn_of_doubt, warn_of_sharing
+from core.cli.options import add_recipe_options
+from core.cli.output import (
+    add_force,
+    answer,
+    check_file,
+    confirm,
+    is_interactive,
+    say,
+    say_json,
+    say_table,
+    warn,
+)
+from core.cli.runs import all_runs, survey
+from core.config.choices import compose, resolve
+from core.config.fit import fit_of
+from core.devices.device import Device, Survey, devices_here
+from core.errors import RunError
 from core.language import tr
 from core.launchers import p2p
+from core.schema.spec import RunSpec
 from core.series.report import export_bytes
-from core.text import capital
+from core.system import procfs
+from core.table import Column, Table
+from core.text import capital, join_names, size
 
 if TYPE_CHECKING:
     from core.check.check import Scope
@@ -75,3 +95,72 @@ def _may_share(scope: Scope, options: Namespace) -> bool:
         return True
     warn(tr("{users}. Nothing computes on them; with --yes it does.", users=users))
     return False
+
+
+def add_fit_options(parser: ArgumentParser) -> None:
+    add_recipe_options(parser)
+    parser.set_defaults(name=None)
+    add = parser.add_argument_group(tr("measurements")).add_argument
+    add("--largest", action="store_true", help=tr("also measure the largest batch that fits"))
+    add("--other", action="store_true",
+        help=tr("also measure strategy fsdp, bfloat16 and accumulation, as far as the training can have them"))
+
+
+def fit(options: Namespace) -> int:
+    """Measure in short runs whether a recipe fits into the memory of its devices, and up to which batch."""
+    from core.fit import probe  # loads what few other commands need
+    from core.fit.answer import find_answer
+
+    if options.recipe is None:
+        raise ValueError(tr("No recipe is given. Name a recipe (`trainyard recipes` lists them)."))
+    names = run_options.device_names(options)
+    if len(devices_here(names)) < len(names):
+        raise ValueError(tr("Memory is measured on devices of this machine only. Leave the other machines out."))
+    choices, found, available = run_options.recipe_choices(options), survey(), procfs.available_bytes()
+    spec = compose(choices, found.devices)
+    if problem := refusal(spec, found):
+        raise ValueError(problem)
+    _warn_before(options, spec, found)
+    with probe.probes(options.runs) as folder:
+
+        def measure(each: RunSpec) -> probe.Measured:
+            if not options.json:
+                warn(tr("Measuring batch {batch}, strategy {strategy}, {precision}, accumulation {accumulation}.",
+                        batch=each.training.batch_size, strategy=each.strategy, precision=each.training.precision,
+                        accumulation=each.training.accumulation))
+            return probe.measure(each, folder, found, available)
+
+        try:
+            result = find_answer(choices, spec, found.devices, measure, largest=options.largest, others=options.other)
+        except RunError as error:
+            warn(str(error))
+            return 1
+    if not options.json:
+        columns: tuple[Column[Device], ...] = (
+            Column("device", lambda each: each.label), _column("peak", result.asked.peaks),
+            _column("left", result.asked.left),
+        )
+        say_table(Table(columns, result.devices).cells())
+    answer(options, result.document, *result.sentences)
+    return int(not result.fits)
+
+
+def _column(name: str, sizes: Mapping[str, int]) -> Column[Device]:
+    return Column(name, text=lambda each: size(sizes[each.id]) if each.id in sizes else None)
+
+
+def _warn_before(options: Namespace, spec: RunSpec, found: Survey) -> None:
+    """Print what should be known before the measurement."""
+    from core.fit.probe import written_files
+
+    chosen = [each for each in found.devices if each.id in spec.devices]
+    for finding in fit_of(spec, chosen, found, all_runs(options.runs)):
+        warn(str(finding))
+    warn_of_sharing(options, spec, found)
+    warn_of_doubt(spec, found.devices)
+    path = Path(spec.own_recipe.path)
+    if lines := written_files(path):
+        warn(tr("{name} writes files ({lines}). The measurement calls its functions, so it writes them, too; what is "
+                "in the folder of a run is removed.", name=path.name, lines=join_names(lines)))
+    if spec.training.loader_workers:
+        warn(tr("The memory of data-loader processes is not measured."))
