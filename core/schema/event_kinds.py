@@ -237,6 +237,26 @@ class MemoryPeak(Record, kind="peak", forwarded=OF_WORKERS):
     left_bytes: int | None = None
 
 
+class StepTime(Record, kind="step_time", forwarded=OF_WORKERS):
+    """Where the time of one step of a worker went, in seconds. A part that could not be told apart is missing."""
+
+    rank: int
+    step: int
+    """From 1, in the whole run."""
+    seconds: float
+    """From the end of the step before to its end. What the parts leave of it is the loop's own."""
+    data: float | None = rare(default=None)
+    """It waited for the next batch."""
+    copy: float | None = rare(default=None)
+    forward: float | None = rare(default=None)
+    backward: float | None = rare(default=None)
+    wait: float | None = rare(default=None)
+    """It waited for other ranks after its own gradients were computed, or exchanged gradients with them."""
+    optimizer: float | None = rare(default=None)
+    arrived: float | None = rare(default=None)
+    """When it had computed its own gradients, by `time.monotonic`, which all processes of a machine share."""
+
+
 class LinkSpeed(Record, kind="link", forwarded=OF_WORKERS):
     """How fast the machines of the run exchange data."""
 
