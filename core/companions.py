@@ -33,7 +33,7 @@ def companions_of(run_dir: Path, spec: RunSpec, claims: Claims) -> list[Companio
     found += [claims, Disturbances(run_dir)]
     if part is not None:
         found.append(Head(run_dir, part))  # which tells the user
-    elif not spec.probe_steps:
+    elif not (spec.probe_steps or spec.finds_nan):
         found.append(Notifier(run_dir, spec.devices))
     return found
 

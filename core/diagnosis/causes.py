@@ -249,9 +249,11 @@ def _terminal(evidence: FailureEvidence) -> tuple[str, str]:
 
 def _not_finite(evidence: FailureEvidence) -> tuple[str, str]:
     step = evidence.found(r"at step (\d+)")
-    return tr("The loss was no longer a number at step {step}", step=step) if step else tr(
-        "The loss was no longer a number"
-    ), tr(evidence.message)
+    title = tr("The loss was no longer a number at step {step}", step=step) if step else tr(
+        "The loss was no longer a number")
+    of_recipe = evidence.kind == "NotFiniteError"
+    search = tr("`trainyard doctor RUN --first-nan` finds the layer that made it.") if of_recipe else ""
+    return title, join_sentences([tr(evidence.message), search])
 
 
 def _killed(evidence: FailureEvidence) -> tuple[str, str]:

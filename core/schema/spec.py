@@ -27,7 +27,10 @@ SCRIPT = "script"
 """The framework of a run that starts a user's program: the program loads its framework itself."""
 RECIPE_PARTS = frozenset({"recipe", "training", "checkpoints", "allow_open_ports"})
 """The parts of a spec that only recipes use."""
-UNSAID = (("imported", ""), ("time_limit_s", None), ("recorded", False), ("sweep", ""), ("probe_steps", 0))
+UNSAID = (
+    ("imported", ""), ("time_limit_s", None), ("recorded", False), ("sweep", ""), ("probe_steps", 0),
+    ("finds_nan", False),
+)
 """Fields, with the value that is left out."""
 
 
@@ -67,6 +70,8 @@ class RunSpec:
     """What the runs have in common that were queued together for several values in a field; empty for any other."""
     probe_steps: int = 0
     """Optimizer steps of a run that only measures memory, and validates one batch; 0 for a training (`core.fit`)."""
+    finds_nan: bool = False
+    """Whether the run only looks for the layer that makes the first number which is not finite (`core.fit.replay`)."""
     python: str
     """The interpreter of the workers."""
     imported: str = ""

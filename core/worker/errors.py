@@ -110,7 +110,22 @@ def _of_tensorflow(error: BaseException, text: str, context: Context) -> str | N
         )
     if _is(error, "UnavailableError"):
         return tr("Another worker of the run can no longer be reached: {error}", error=text.splitlines()[0])
-    return _while_tracing(text)
+    return _not_finite(text) or _while_tracing(text)
+
+
+def _not_finite(text: str) -> str | None:
+    """Return which operation made a number that is not finite, where TensorFlow was asked to look (`finds_nan`)."""
+    made = re.search(r"node (\S+)/CheckNumerics", text)
+    if made is None:
+        return None
+    name = made[1]
+    value = "NaN" if "had NaN" in text else tr("infinity")
+    of_user = [each for each in FRAME.findall(text) if not each[0].startswith(OURS) and "site-packages" not in each[0]]
+    if not of_user:
+        return tr("The operation {name} makes {value}.", name=name, value=value)
+    file, line, function = of_user[-1]
+    return tr("The operation {name} makes {value}: {function}() in {file}, line {line}.",
+              name=name, value=value, function=function, file=file, line=line)
 
 
 def _while_tracing(text: str) -> str | None:

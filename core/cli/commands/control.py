@@ -8,8 +8,9 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from core.cli.commands.start import refusal
 from core.cli.output import answer, ending, say, say_json, say_rows, say_run, state_words, warn
-from core.cli.runs import EXIT_CODES, POLL_S, StopMessages, find, hard_end
+from core.cli.runs import EXIT_CODES, POLL_S, StopMessages, find, hard_end, survey
 from core.errors import RunError
 from core.history import index
 from core.history.differences import differences_below
@@ -87,6 +88,8 @@ def save(options: Namespace) -> int:
 
 def add_stacks(parser: ArgumentParser) -> None:
     parser.add_argument("--stacks", action="store_true", help=tr("print the whole Python stack of each worker, too"))
+    parser.add_argument("--first-nan", action="store_true",
+        help=tr("find the layer that made the loss of a run that has ended NaN: train again from the last checkpoint"))
 
 
 def doctor(options: Namespace) -> int:
@@ -94,6 +97,8 @@ def doctor(options: Namespace) -> int:
     from core.doctor.examination import examine  # loads what no other command needs
 
     run = find(options)
+    if options.first_nan:
+        return _first_nan(options, run)
     diagnosis, snapshots = examine(run)
     if options.json:
         say_json({"run": run.id, **diagnosis.document(snapshots)})
@@ -104,6 +109,25 @@ def doctor(options: Namespace) -> int:
         for frame in reversed(each.stack):
             say(f'  File "{frame.file}", line {frame.line}, in {frame.function}')
     return 0
+
+
+def _first_nan(options: Namespace, run: Run) -> int:
+    from core.fit.probe import probes  # loads what few other commands need
+    from core.fit.replay import find_first_nan, spec_of_replay
+
+    spec, step = spec_of_replay(run)
+    if problem := refusal(spec, survey(spec.devices)):
+        raise ValueError(problem)
+    with probes(options.runs) as folder:
+        try:
+            found = find_first_nan(run, spec, step, folder)
+        except RunError as error:
+            warn(str(error))
+            return 1
+    document = {"run": run.id, "found": found.found, "step": found.step, "checkpoint": found.checkpoint,
+                "sentence": found.sentence}
+    answer(options, document, *found.sentences)
+    return int(not found.found)
 
 
 INTERRUPTED = {

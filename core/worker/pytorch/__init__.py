@@ -4,6 +4,7 @@
 - `task`: what is trained: model, data, optimizers and steps of a recipe
 - `loop`, `distributed`: what the loops share: passes, updates, validation; what several ranks send each other
 - `model`: a model on several devices, or with blocks that are computed twice or compiled
+- `first_nan`: which layer makes the first number that is not finite
 - `deferred`: a model without memory
 - `cuts`, `stage`: where a model can be cut for a pipeline; this rank's stage
 - `export`: write models

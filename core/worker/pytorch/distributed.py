@@ -16,7 +16,8 @@ from ...schema.paths import RENDEZVOUS
 from ..context import LINK_BYTES
 from ..steps import other_names
 from ..training.checkpoints import HostFiles
-from .loop import merge, own_part, scale_gradients
+from .loop import merge, scale_gradients
+from .model import own_part
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

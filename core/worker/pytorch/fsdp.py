@@ -38,8 +38,8 @@ from .distributed import (
     leave,
     merge_over_ranks,
 )
-from .loop import EndRequestPoll, Validation, own_part, train_task
-from .model import compile_each, items
+from .loop import EndRequestPoll, Validation, train_task
+from .model import compile_each, items, own_part
 from .task.build import complete, prepare
 from .task.saver import MODEL, OPTIMIZER, Saver, read, write
 from .task.steps import step_module

@@ -12,6 +12,8 @@ from torch.nn.utils import clip_grad_norm_
 from ..training.controller import TrainingController, size_of
 from ..training.metrics import means_by_name
 from ..training.metrics_reporter import MetricsReporter
+from .first_nan import NumberWatch
+from .model import own_part
 from .task.optimizers import check_used, merge_turns
 from .task.saver import Saver
 
@@ -167,12 +169,6 @@ def scale_gradients(optimizer: torch.optim.Optimizer, factor: Tensor) -> None:
                 gradient.mul_(factor.to(gradient.device, gradient.dtype))
 
 
-def own_part(gradient: Tensor) -> Tensor:
-    """Return this rank's part of a gradient."""
-    # Only a DTensor has `to_local`. Its class is not imported here: on one device it is not needed.
-    return gradient.to_local() if hasattr(gradient, "to_local") else gradient
-
-
 def passes(task: Task, model: Callable[..., Any], micro_batches: list[MicroBatch]) -> Tensor:
     """Make all passes of one optimizer step in one process. Return the mean loss over the batch, detached.
 
@@ -217,6 +213,8 @@ def train_task(
     )
     controller = TrainingController(context, reporter, saver or Saver(task, context), **size_of(task.train, task.val))
     step = stepper(task, context, controller, accumulate, clip=clip, agree=agree)
+    if context.spec.finds_nan:
+        step = NumberWatch(task, controller).watched(step)
     checks = validation(controller, reporter) if validation else Validation(task, task.module, controller)
     task.module.train()
     controller.begin(learning_rate(task.optimizer))

@@ -51,6 +51,12 @@ def tensors(value: Any) -> list[Tensor]:  # noqa: ANN401 (whatever a layer retur
     return [each for each in tree_leaves(value) if isinstance(each, Tensor)]
 
 
+def own_part(gradient: Tensor) -> Tensor:
+    """Return this rank's part of a gradient, or of a weight."""
+    # Only a DTensor has `to_local`. Its class is not imported here: on one device it is not needed.
+    return gradient.to_local() if hasattr(gradient, "to_local") else gradient
+
+
 def split_points(layers: Sequence[nn.Module]) -> list[int]:
     """Return the numbers of the layers at which a part may begin: each part must have parameters to train.
 

@@ -27,6 +27,8 @@ def claim(context: Context) -> list[str]:
     Call it first: TensorFlow fixes its devices with the first tensor. Raises `RuntimeError` if the process sees more
     or fewer devices than the ticked ones.
     """
+    if context.spec.finds_nan:
+        tf.debugging.enable_check_numerics()
     own, cores = len(context.assignment.own), len(context.assignment.cores)
     if cores:  # else the process is not pinned, and TensorFlow chooses
         tf.config.threading.set_intra_op_parallelism_threads(cores)

@@ -1,0 +1,129 @@
+"""Repeat a training from the last checkpoint before its loss ceased to be finite, to find what made that."""
+
+from __future__ import annotations
+
+import math
+import shutil
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from core.errors import RunError
+from core.fit.probe import POLL_S
+from core.language import tr
+from core.runs import directory
+from core.runs.facts import RunState, state_info
+from core.runs.run import Run
+from core.schema import checkpoint
+from core.schema.event_kinds import Metrics, Rewind, WorkerError, read_all
+from core.schema.events import Event
+from core.schema.paths import CHECKPOINTS, WORKLOAD_FILE
+from core.schema.spec import RunSpec
+from core.system.processes import ProcessId
+
+NOT_LOCATED = "NotFiniteError"
+"""The error of a run that ends since its loss is not finite."""
+CHECKED = "CheckNumerics"
+"""In the error of the operation that TensorFlow adds behind each of a training that is repeated."""
+BEYOND = 100
+"""Steps after the one at which the loss was not finite, before a repetition without such a loss is given up."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FirstNan:
+    """What made the loss of a run NaN or infinite."""
+
+    step: int
+    """The first step, from 1, whose loss was not finite."""
+    checkpoint: str
+    """The name of the checkpoint from which the training was repeated; empty if from the beginning."""
+    found: bool
+    """Whether the place is known."""
+    sentence: str
+
+    @property
+    def sentences(self) -> list[str]:
+        """What was done and found, in sentences."""
+        since = tr("checkpoint {name}", name=self.checkpoint) if self.checkpoint else tr("the beginning")
+        return [self.sentence,
+                tr("The loss of the run is not finite from step {step}; the training was repeated from {since}.",
+                   step=self.step, since=since)]
+
+
+def first_nan_step(events: Iterable[Event]) -> int | None:
+    """Return the first step, from 1, whose loss is not finite; None if there is none. Rewinds void later steps."""
+    found: int | None = None
+    for event in events:
+        if event["kind"] == Rewind.kind:
+            found = None if found is not None and found > event["step"] else found
+        elif event["kind"] == Metrics.kind and found is None:
+            values = enumerate(event["values"].get("loss", ()))
+            at = next((at for at, value in values if value is None or not math.isfinite(value)), None)
+            found = None if at is None else event["first"] + at * event.get("every", 1)
+    return found
+
+
+def spec_of_replay(run: Run) -> tuple[RunSpec, int]:
+    """Return the spec that repeats the training of a run, and its first step without a finite loss.
+
+    Raises `ValueError` with a sentence if the run cannot be repeated, or has a finite loss at every step.
+    """
+    spec = run.spec()
+    spec.check_startable()
+    if spec.script is not None:
+        raise ValueError(tr("Run {id} is a script, which Trainyard cannot look into. PyTorch's own search: "
+                            "torch.autograd.set_detect_anomaly(True)", id=run.id))
+    step = first_nan_step(run.catch_up())
+    if not state_info(run.facts.state).over:
+        raise ValueError(tr("Run {id} has not ended, and uses its devices. Stop or pause it first.", id=run.id))
+    if step is None:
+        raise ValueError(tr("The loss of run {id} is finite at every step.", id=run.id))
+    training = replace(spec.training, stop_on_nan=True, compile=False)
+    return replace(spec, training=training, finds_nan=True, recorded=(run.dir / WORKLOAD_FILE).exists(), sweep="",
+                   time_limit_s=None), step
+
+
+def find_first_nan(run: Run, spec: RunSpec, step: int, folder: Path) -> FirstNan:
+    """Repeat the training of a run in a folder of throwaway runs; see `core.fit.probe.probes`.
+
+    `spec`, `step`: from `spec_of_replay`. Raises `RunError` with a sentence if the repetition fails by something else,
+    or cannot be started.
+    """
+    # The step before may have had a finite loss, and broken gradients.
+    before = next((each for each in checkpoint.folders(run.dir) if _step_of(each) < step - 1), None)
+
+    def launch(run_dir: Path) -> ProcessId | None:
+        if before is not None:
+            shutil.copytree(before, run_dir / CHECKPOINTS / before.name)
+        if spec.recorded:
+            shutil.copy(run.dir / WORKLOAD_FILE, run_dir / WORKLOAD_FILE)
+        return directory.launch_supervisor(run_dir)
+
+    repeated, events = Run.start(spec, folder, launch), list[Event]()
+    asked = False
+    while not state_info(repeated.facts.state).over:
+        time.sleep(POLL_S)
+        events += repeated.poll()
+        if not asked and repeated.facts.step > step + BEYOND:
+            repeated.request("stop")
+            asked = True
+    error = next(iter(read_all(WorkerError, events)), None)
+    name = "" if before is None else before.name
+    if error is None and repeated.facts.state in {RunState.FINISHED, RunState.STOPPED}:
+        said = tr("The loss stayed finite when the training was repeated, so what made it is not known.")
+    elif error is not None and error.type_name == NOT_LOCATED:
+        said = tr("No layer made it: the outputs and gradients of all layers were finite.")
+    elif error is not None and (error.type_name == "FirstNotFiniteError" or CHECKED in (error.traceback or "")):
+        return FirstNan(step=step, checkpoint=name, found=True, sentence=tr(error.message))
+    else:
+        said = tr(repeated.facts.error or state_info(repeated.facts.state).sentence)
+        raise RunError(tr("The training could not be repeated. {error}", error=said))
+    return FirstNan(step=step, checkpoint=name, found=False, sentence=said)
+
+
+def _step_of(folder: Path) -> int:
+    try:
+        return checkpoint.read(folder).step
+    except ValueError:  # damaged
+        return 1 << 62

@@ -1,0 +1,139 @@
+"""`trainyard doctor --first-nan` repeats a training, and names the layer that made the first NaN."""
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+
+from core.fit.replay import first_nan_step
+from core.runs.facts import RunState
+from tests.support.commands import call
+from tests.support.running import make_spec, source_spec, train, write_recipe
+
+PYTORCH = """
+import torch
+from torch import nn
+
+class Breaks(nn.Module):
+    def __init__(self, how, at):
+        super().__init__()
+        self.how, self.at = how, at
+        self.register_buffer("calls", torch.zeros((), dtype=torch.long))
+    def forward(self, x):
+        if self.training:
+            self.calls += 1
+            if self.calls == self.at:
+                return torch.log(x * 0 - 1) if self.how == "layer" else x + torch.sqrt(x * 0)
+        return x
+
+class Own(nn.Module):
+    def __init__(self, how, at):
+        super().__init__()
+        self.first, self.breaks, self.how, self.last = nn.Linear(20, 8), Breaks(how, at), how, nn.Linear(8, 2)
+        self.register_buffer("calls", torch.zeros((), dtype=torch.long))
+    def forward(self, x):
+        x = self.breaks(torch.relu(self.first(x)) + 1)
+        self.calls += self.training
+        return self.last(x / 0 if self.how == "own" and self.calls == self.breaks.at else x)
+
+def model(how="layer", at=30):
+    return Own(how, at)
+
+def loss(how="layer"):
+    def measure(output, target):
+        value = nn.functional.cross_entropy(output, target)
+        return value / 0 if how == "loss" else value
+    return measure
+
+def optimizer(parameters, how="layer"):
+    class Divides(torch.optim.SGD):
+        def step(self):
+            super().step()
+            self.param_groups[0]["params"][0].data.div_(0)
+    return (Divides if how == "update" else torch.optim.SGD)(parameters, lr=0.01)
+
+def train_data(how="layer"):
+    inputs = torch.randn(1280, 20, generator=torch.Generator().manual_seed(0))
+    if how == "data":
+        inputs[77, 3] = torch.nan
+    return inputs, (inputs.nan_to_num().sum(1) > 0).long()
+"""
+KERAS = """
+import keras
+import numpy as np
+import tensorflow as tf
+
+class Breaks(keras.layers.Layer):
+    def build(self, shape):
+        self.calls = self.add_weight(shape=(), dtype="int64", initializer="zeros", trainable=False)
+    def call(self, x, training=False):
+        if training:
+            self.calls.assign_add(1)
+            return tf.math.log(x - tf.cast(self.calls >= 30, x.dtype) * 1e9 + 1e4)
+        return x
+
+def model():
+    return keras.Sequential([keras.Input((20,)), keras.layers.Dense(8), Breaks(name="breaks"), keras.layers.Dense(2)])
+
+def train_data():
+    inputs = np.random.default_rng(0).normal(size=(1280, 20)).astype("float32")
+    return inputs, (inputs.sum(1) > 0).astype("int64")
+"""
+CASES = [
+    ("pytorch", "layer", "cpu:0", 30, "In step 30, layer breaks (Breaks) makes NaN of inputs from"),
+    ("pytorch", "layer", "cpu:0,cpu:1", 30, "In step 30, layer breaks (Breaks) makes NaN of inputs from"),
+    ("pytorch", "own", "cpu:0", 30, "is made after breaks (Breaks) and before last (Linear), in the model's own code"),
+    ("pytorch", "backward", "cpu:0", 31, "the gradient of the output of first (Linear) is NaN, in the backward"),
+    ("pytorch", "loss", "cpu:0", 1, "In step 1, the loss is infinity, made of finite outputs of model (Own)"),
+    ("pytorch", "update", "cpu:0", 2, "In step 1, the optimizer makes infinity in the weight first.weight"),
+    ("pytorch", "data", "cpu:0", None, "the data have NaN"),
+    ("tensorflow", "layer", "cpu:0", 30, "makes NaN: call() in"),
+    ("keras", "layer", "cpu:0", 30, "makes NaN: call() in"),
+]
+
+
+@pytest.mark.parametrize(("framework", "how", "devices", "step", "said"), CASES)
+def test_place_of_the_first_nan_is_named(framework, how, devices, step, said, tmp_path: Path, capsys) -> None:
+    recipe = write_recipe(tmp_path, PYTORCH if framework == "pytorch" else KERAS)
+    spec = make_spec(recipe, framework=framework, devices=devices, strategy="ddp" if "," in devices else "single",
+                     checkpoints={"unit": "steps", "every": 10}, epochs=4, batch_size=64, stop_on_nan=True,
+                     training_metrics=False, settings={"how": how} if framework == "pytorch" else {})
+    run = train(spec, tmp_path / "runs").run
+    assert run.facts.state is RunState.FAILED, run.facts.error
+    code, out, err = call(capsys, "doctor", run.dir, "--first-nan", "--runs", tmp_path / "runs", "--json")
+    assert code == 0, err
+    found = json.loads(out)
+    assert said in found["sentence"]
+    assert found["found"]
+    if step is not None:
+        assert found["step"] == step
+        assert bool(found["checkpoint"]) == (step > 20)
+    assert not (tmp_path / "runs" / ".probes").exists()
+
+
+@pytest.mark.parametrize(("events", "step"), [
+    ([(1, [0.5, 0.4])], None),
+    ([(1, [0.5, None, 0.3])], 2),
+    ([(1, [0.5]), (2, [math.nan])], 2),
+    ([(1, [0.5]), (2, [math.inf, 0.2])], 2),
+    ([(1, [0.5, None]), 1, (2, [0.4, 0.3])], None),
+    ([(1, [0.5, None]), 3, (4, [0.4, None])], 2),
+])
+def test_steps_that_a_resume_has_repeated_do_not_count(events, step) -> None:
+    found = [{"kind": "rewind", "step": each} if isinstance(each, int) else
+             {"kind": "metrics", "first": each[0], "values": {"loss": each[1]}} for each in events]
+    assert first_nan_step(found) == step
+
+
+def test_run_that_cannot_be_repeated_is_refused_with_a_sentence(tmp_path: Path, capsys) -> None:
+    runs = tmp_path / "runs"
+    for spec, said in (
+        (make_spec("digits_mlp", epochs=1), "is finite at every step"),
+        (source_spec(tmp_path, "print('loss: nan')"), "is a script, which Trainyard cannot look into"),
+    ):
+        run = train(spec, runs).run
+        code, _, err = call(capsys, "doctor", run.dir, "--first-nan", "--runs", runs)
+        assert code == 2
+        assert said in err
+    assert not (runs / ".probes").exists()
