@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import math
 import shutil
 import time
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from core.errors import RunError
 from core.fit.probe import POLL_S
+from core.history.summary import ValidationReader
 from core.language import tr
 from core.runs import directory
 from core.runs.facts import RunState, state_info
 from core.runs.run import Run
 from core.schema import checkpoint
-from core.schema.event_kinds import Metrics, Rewind, WorkerError, read_all
+from core.schema.event_kinds import WorkerError, read_all
 from core.schema.events import Event
-from core.schema.paths import CHECKPOINTS, WORKLOAD_FILE
+from core.schema.paths import CHECKPOINTS, EVENTS, WORKLOAD_FILE, worker_events
 from core.schema.spec import RunSpec
 from core.system.processes import ProcessId
 
@@ -51,19 +50,6 @@ class FirstNan:
                    step=self.step, since=since)]
 
 
-def first_nan_step(events: Iterable[Event]) -> int | None:
-    """Return the first step, from 1, whose loss is not finite; None if there is none. Rewinds void later steps."""
-    found: int | None = None
-    for event in events:
-        if event["kind"] == Rewind.kind:
-            found = None if found is not None and found > event["step"] else found
-        elif event["kind"] == Metrics.kind and found is None:
-            values = enumerate(event["values"].get("loss", ()))
-            at = next((at for at, value in values if value is None or not math.isfinite(value)), None)
-            found = None if at is None else event["first"] + at * event.get("every", 1)
-    return found
-
-
 def spec_of_replay(run: Run) -> tuple[RunSpec, int]:
     """Return the spec that repeats the training of a run, and its first step without a finite loss.
 
@@ -74,14 +60,16 @@ def spec_of_replay(run: Run) -> tuple[RunSpec, int]:
     if spec.script is not None:
         raise ValueError(tr("Run {id} is a script, which Trainyard cannot look into. PyTorch's own search: "
                             "torch.autograd.set_detect_anomaly(True)", id=run.id))
-    step = first_nan_step(run.catch_up())
+    run.catch_up()
+    losses = ValidationReader(foreign=False)
+    losses.read(run.dir / EVENTS / worker_events(0))
     if not state_info(run.facts.state).over:
         raise ValueError(tr("Run {id} has not ended, and uses its devices. Stop or pause it first.", id=run.id))
-    if step is None:
+    if losses.nan_step is None:
         raise ValueError(tr("The loss of run {id} is finite at every step.", id=run.id))
     training = replace(spec.training, stop_on_nan=True, compile=False)
     return replace(spec, training=training, finds_nan=True, recorded=(run.dir / WORKLOAD_FILE).exists(), sweep="",
-                   time_limit_s=None), step
+                   time_limit_s=None), losses.nan_step
 
 
 def find_first_nan(run: Run, spec: RunSpec, step: int, folder: Path) -> FirstNan:

@@ -99,7 +99,7 @@ class ValidationReader:
         self._most = FOREIGN_BYTES if foreign else None
         self._offset = 0
         self.nan_step: int | None = None
-        """The first step whose loss is NaN."""
+        """The first step whose loss is NaN or infinite."""
         self._best: list[tuple[int, float]] = []
         """Each validation that was better than all before it: after a rewind, an earlier one is the best again."""
         self.kept: float | None = None
@@ -130,7 +130,7 @@ class ValidationReader:
         return True
 
     def _take_in(self, chunk: bytes) -> None:
-        for line in _lines_with(chunk, DECISIVE if self.nan_step is not None else (*DECISIVE, b"NaN")):
+        for line in _lines_with(chunk, DECISIVE if self.nan_step is not None else (*DECISIVE, b"NaN", b"Infinity")):
             event = parse(line)
             if event is None:
                 continue
@@ -144,7 +144,8 @@ class ValidationReader:
                 self.kept = next((each.kept for each in read_all(Checkpoint, [event])), None)
             elif event["kind"] == Metrics.kind:
                 losses = enumerate(event["values"].get(LOSS, ()), event["first"]) if self.nan_step is None else ()
-                self.nan_step = next((at for at, loss in losses if loss != loss), self.nan_step)  # noqa: PLR0124 (NaN)
+                broken = (at for at, loss in losses if loss is not None and not math.isfinite(loss))
+                self.nan_step = next(broken, self.nan_step)
                 for step, value in enumerate(event["values"].get(VALIDATION_LOSS, ()), event["first"]):
                     if value is not None and math.isfinite(value) and (self.best is None or value < self.best[1]):
                         self._best.append((step, float(value)))

@@ -1,12 +1,10 @@
 """`trainyard doctor --first-nan` repeats a training, and names the layer that made the first NaN."""
 
 import json
-import math
 from pathlib import Path
 
 import pytest
 
-from core.fit.replay import first_nan_step
 from core.runs.facts import RunState
 from tests.support.commands import call
 from tests.support.running import make_spec, source_spec, train, write_recipe
@@ -110,20 +108,6 @@ def test_place_of_the_first_nan_is_named(framework, how, devices, step, said, tm
         assert found["step"] == step
         assert bool(found["checkpoint"]) == (step > 20)
     assert not (tmp_path / "runs" / ".probes").exists()
-
-
-@pytest.mark.parametrize(("events", "step"), [
-    ([(1, [0.5, 0.4])], None),
-    ([(1, [0.5, None, 0.3])], 2),
-    ([(1, [0.5]), (2, [math.nan])], 2),
-    ([(1, [0.5]), (2, [math.inf, 0.2])], 2),
-    ([(1, [0.5, None]), 1, (2, [0.4, 0.3])], None),
-    ([(1, [0.5, None]), 3, (4, [0.4, None])], 2),
-])
-def test_steps_that_a_resume_has_repeated_do_not_count(events, step) -> None:
-    found = [{"kind": "rewind", "step": each} if isinstance(each, int) else
-             {"kind": "metrics", "first": each[0], "values": {"loss": each[1]}} for each in events]
-    assert first_nan_step(found) == step
 
 
 def test_run_that_cannot_be_repeated_is_refused_with_a_sentence(tmp_path: Path, capsys) -> None:

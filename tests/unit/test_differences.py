@@ -137,6 +137,7 @@ def test_commands_and_messages_have_the_words_of_the_newest_runs(tmp_path):
     [
         ([values(1, 1, 2, loss=[1.0, 2.0])], None),
         ([values(1, 1, 2, loss=[1.0, math.nan, 3.0]), values(4, 2, 3, loss=[math.nan])], 2),
+        ([values(1, 1, 2, loss=[1.0, math.inf]), values(3, 3, 4, loss=[math.nan, math.nan])], 2),
         ([values(1, 1, 2, loss=[1.0, 1.0], val_loss=[math.nan])], None),
         ([values(1, 1, 2, loss=[1.0, math.nan]), {"t": BEGAN + 3, "kind": "rewind", "step": 1}], None),
         ([values(1, 1, 2, loss=[1.0, math.nan]), {"t": BEGAN + 3, "kind": "rewind", "step": 2}], 2),
