@@ -95,8 +95,9 @@ CASES = [
 def test_place_of_the_first_nan_is_named(framework, how, devices, step, said, tmp_path: Path, capsys) -> None:
     recipe = write_recipe(tmp_path, PYTORCH if framework == "pytorch" else KERAS)
     spec = make_spec(recipe, framework=framework, devices=devices, strategy="ddp" if "," in devices else "single",
-                     checkpoints={"unit": "steps", "every": 10}, epochs=4, batch_size=64, stop_on_nan=True,
-                     training_metrics=False, settings={"how": how} if framework == "pytorch" else {})
+                     accumulation=2 if how == "data" else 1, checkpoints={"unit": "steps", "every": 10}, epochs=4,
+                     batch_size=64, stop_on_nan=True, training_metrics=False,
+                     settings={"how": how} if framework == "pytorch" else {})
     run = train(spec, tmp_path / "runs").run
     assert run.facts.state is RunState.FAILED, run.facts.error
     code, out, err = call(capsys, "doctor", run.dir, "--first-nan", "--runs", tmp_path / "runs", "--json")

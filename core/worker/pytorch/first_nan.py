@@ -37,6 +37,7 @@ class NumberWatch:
         """The layer that made the last finite output, and the one whose output had the last finite gradient."""
         self._of_gradient = ""
         """What is known of the first gradient that is not finite."""
+        task.module.register_forward_pre_hook(self._begin)
         for name, layer in task.module.named_modules():
             title = f"{name or 'model'} ({type(layer).__name__})"
             layer.register_forward_pre_hook(partial(self._called, title), with_kwargs=True)
@@ -49,7 +50,7 @@ class NumberWatch:
         """Return a step that raises `FirstNotFiniteError`, once something in it was not finite."""
 
         def watched(batch: Any) -> Any:  # noqa: ANN401 (what the strategy's step gets and returns)
-            self._before = self._after = self._of_gradient = ""
+            self._of_gradient = ""
             found = step(batch)
             if value := _not_finite(tensors(found)):
                 raise self._error(tr("the loss is {value}, made of finite outputs of {layer}", value=value,
@@ -69,6 +70,9 @@ class NumberWatch:
         if not self._task.module.training:
             return FirstNotFiniteError(tr("In the validation after step {step}, {what}.", step=step - 1, what=what))
         return FirstNotFiniteError(tr("In step {step}, {what}.", step=step, what=what))
+
+    def _begin(self, *_: object) -> None:
+        self._before = self._after = ""
 
     def _called(self, title: str, _: nn.Module, inputs: Any, named: Any) -> None:  # noqa: ANN401 (a layer's own)
         if value := _not_finite(tensors((inputs, named))):
