@@ -7,6 +7,7 @@ import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from core.devices.device import devices_here
 from core.errors import RunError
 from core.fit.probe import POLL_S
 from core.history.summary import ValidationReader
@@ -60,6 +61,9 @@ def spec_of_replay(run: Run) -> tuple[RunSpec, int]:
     if spec.script is not None:
         raise ValueError(tr("Run {id} is a script, which Trainyard cannot look into. PyTorch's own search: "
                             "torch.autograd.set_detect_anomaly(True)", id=run.id))
+    if len(devices_here(spec.devices)) < len(spec.devices):
+        raise ValueError(tr("Run {id} has devices of other machines. Only trainings on this machine are repeated.",
+                            id=run.id))
     run.catch_up()
     losses = ValidationReader(foreign=False)
     losses.read(run.dir / EVENTS / worker_events(0))

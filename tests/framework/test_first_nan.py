@@ -1,6 +1,7 @@
 """`trainyard doctor --first-nan` repeats a training, and names the layer that made the first NaN."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from core.runs.facts import RunState
 from tests.support.commands import call
 from tests.support.running import make_spec, source_spec, train, write_recipe
+from tests.support.written_runs import write_run
 
 PYTORCH = """
 import torch
@@ -113,6 +115,11 @@ def test_place_of_the_first_nan_is_named(framework, how, devices, step, said, tm
 
 def test_run_that_cannot_be_repeated_is_refused_with_a_sentence(tmp_path: Path, capsys) -> None:
     runs = tmp_path / "runs"
+    shared = replace(make_spec("digits_mlp"), devices=("cpu:0", "b/cpu:0"))
+    elsewhere = write_run(runs, "20260101-000000-run", spec=shared)
+    code, _, err = call(capsys, "doctor", elsewhere, "--first-nan", "--runs", runs)
+    assert code == 2
+    assert "has devices of other machines" in err
     for spec, said in (
         (make_spec("digits_mlp", epochs=1), "is finite at every step"),
         (source_spec(tmp_path, "print('loss: nan')"), "is a script, which Trainyard cannot look into"),
