@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import linecache
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -71,7 +72,7 @@ class Snapshot:
     what: str = ""
     """The collective operation, such as `all_reduce`; the kernel's function; or why nothing is known."""
     place: Frame | None = None
-    """The innermost call of the user's code; None without any."""
+    """As `place_in` returns it."""
     stack: Stack = ()
 
 
@@ -85,7 +86,8 @@ def snapshots_of(run: Run) -> list[Snapshot]:
             given = procfs.variable(procfs.variables(worker.process.pid), "LOCAL_RANK")
             is_launcher = run.spec().script is not None and given is None
             found |= (is_launcher and _ranks_below(worker.process)) or {worker.rank: worker.process}
-    return [_snapshot(rank, found[rank]) for rank in sorted(found)]
+    with ThreadPoolExecutor(max(len(found), 1)) as pool:  # a silent process must not delay the others
+        return list(pool.map(lambda rank: _snapshot(rank, found[rank]), sorted(found)))
 
 
 def _ranks_below(process: ProcessId) -> dict[int, ProcessId]:
@@ -135,26 +137,30 @@ def _loaders_stack(process: ProcessId) -> Stack:
             stack = _stack(one) if one is not None else Stack()
         except RunError:
             continue
-        if place_in(stack) is not None and "/torch/utils/data/" in " ".join(each.file for each in stack):
+        place, files = place_in(stack), " ".join(each.file for each in stack)
+        if place is not None and OURS not in place.file and "/torch/utils/data/" in files:
             return stack
     return ()
 
 
 def activity_of(stack: Sequence[Frame]) -> tuple[Activity, str]:
-    """Return what a stack shows, and the name of the collective operation. The innermost known call decides."""
-    near = [each for each in stack[:NEAR] if each.function not in NO_CALLS]
+    """Return what a stack shows, and the name of the collective operation. The innermost known call decides.
+
+    What the user's code calls decides, and not what has called it, except for data.
+    """
+    near, is_called = [each for each in stack[:NEAR] if each.function not in NO_CALLS], True
     for frame in near:
         for activity, part, functions in SIGNS:
-            if part in frame.file and (frame.function in functions or not functions):
+            is_known = part in frame.file and (frame.function in functions or not functions)
+            if is_known and (is_called or activity is Activity.DATA):
                 calls = [each.function for each in near if part in each.file]
                 return activity, calls[-1] if activity is Activity.COLLECTIVE else ""
+        is_called &= any(part in frame.file for part in (OURS, *LIBRARIES))
     line = linecache.getline(stack[0].file, stack[0].line) if stack else ""
     return (Activity.DEVICE if any(call in line for call in AT_DEVICE) else Activity.CODE), ""
 
 
 def place_in(stack: Sequence[Frame]) -> Frame | None:
-    """Return the innermost call of the user's code; None if there is none."""
-    for frame in stack:
-        if not frame.file.startswith(OURS) and not any(part in frame.file for part in LIBRARIES):
-            return frame
-    return None
+    """Return the innermost call of the user's code; without any, of ours, as of a step that TensorFlow computes."""
+    calls = [frame for frame in stack if not any(part in frame.file for part in LIBRARIES)]
+    return next((frame for frame in calls if OURS not in frame.file), calls[0] if calls else None)

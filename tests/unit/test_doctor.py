@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import pytest
 
+from core.doctor import snapshot
 from core.doctor.examination import diagnose
 from core.doctor.snapshot import Activity, Snapshot, activity_of, place_in
 from core.doctor.stacks import Frame, Stack, main_stack
@@ -109,6 +110,26 @@ def test_worker_that_was_not_examined_may_hold_up_those_that_wait() -> None:
 def test_stack_tells_what_a_worker_does(stack: Stack, activity: Activity, what: str) -> None:
     assert activity_of(stack) == (activity, what)
     assert place_in(stack) == (STEP if stack else None)
+
+
+EAGER = Frame("/env/site-packages/tensorflow/python/eager/polymorphic_function/polymorphic_function.py", 1, "_call")
+OURS = Frame(f"{snapshot.OURS}/core/worker/tensorflow/loop.py", 90, "loop")
+
+
+@pytest.mark.parametrize(
+    ("stack", "activity", "place"),
+    [
+        ((EAGER, OURS), Activity.GRAPH, OURS),  # a collective in C++, without a frame of the user
+        ((EAGER, STEP, OURS), Activity.GRAPH, STEP),
+        ((ITEM, EAGER, OURS), Activity.CODE, ITEM),  # a graph is made, which calls the user's loss
+        ((ITEM, REDUCE[0], STEP), Activity.CODE, ITEM),  # a hook of a reduction
+        ((ITEM, LOADER, STEP), Activity.DATA, ITEM),
+    ],
+)
+def test_code_of_the_user_that_a_library_calls_is_what_a_worker_does(
+    stack: Stack, activity: Activity, place: Frame
+) -> None:
+    assert (activity_of(stack)[0], place_in(stack)) == (activity, place)
 
 
 def test_main_thread_is_the_last_that_is_printed() -> None:
