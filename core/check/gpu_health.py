@@ -5,11 +5,13 @@ from __future__ import annotations
 import contextlib
 from pathlib import Path
 
-from core.check.check import CouldNotLook, Driver, Outcome, State
+from core.check.check import Driver, Outcome, State
 from core.check.gpu_work import LINK
-from core.check.machine import HARDWARE_XIDS, XID, is_error, kernel_messages
+from core.check.machine import HARDWARE_XIDS, is_error
 from core.devices.device import Device
 from core.devices.nvidia.health import ROWS, problems, xid_problem
+from core.doctor.sources import XID, kernel_messages
+from core.errors import RunError
 from core.language import tr, tr_noop
 from core.text import size
 
@@ -69,7 +71,7 @@ def look(device: Device, told: str = "", *, traffic: bool = False, root: Path = 
 def _xid(device: Device, told: str, root: Path) -> tuple[State, str]:
     try:
         messages = kernel_messages(root)
-    except CouldNotLook as error:
+    except RunError as error:
         return (State.PROBLEM, told) if told else (State.COULD_NOT, str(error))
     if not device.pci_bus_id:
         return (State.PROBLEM, told) if told else (State.COULD_NOT, tr(NOT_TOLD))

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import resource
 import shutil
-import subprocess
 from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -21,6 +19,7 @@ from core.devices.device import Device
 from core.devices.nvidia import preflight
 from core.devices.nvidia.health import problems
 from core.devices.reader import KERNEL_LOG
+from core.doctor.sources import XID, kernel_messages
 from core.language import tr, tr_noop
 from core.pythons.discovery import PythonSearch
 from core.text import join_labels, join_names, join_phrases, size
@@ -31,11 +30,9 @@ KERNEL_MODULE = re.compile(r"Kernel Module(?: for \S+)?\s+(?P<version>\d[\d.]*)"
 """In the first line of /proc/driver/nvidia/version, with `Open Kernel Module` for the open one."""
 SLOW_LOAD_MS, SLOW_LISTS_MS = 5.0, 50.0
 """Milliseconds per GPU from which watching is felt: 1 % of a core at the window's rates."""
-XID = re.compile(r"NVRM: Xid \((?:PCI:)?(?P<place>[^)]*)\): (?P<number>\d+)")
 HARDWARE_XIDS = frozenset({48, 62, 63, 64, 74, 79, 92, 94, 95, 110, 119, 120, 121, 136, 140, 143, 154})
 """Those that NVIDIA's catalogue of Xid errors lays at the GPU, its memory, links or firmware. Others, such as 13, 31,
 43 and 45, are also written for faults of programs, and for processes that were terminated."""
-LOG_S = 3.0
 SELECTION = tr_noop("Check what else selects GPUs here, such as a container, MIG mode or a cluster's scheduler.")
 WSL = "dev/dxg"
 """What Linux in Windows (WSL2) has in the place of the driver's files."""
@@ -257,24 +254,6 @@ def _named(scope: Scope, ids: Sequence[str]) -> list[Device]:
 def _container(scope: Scope) -> str:
     """Return by what it is known that this is a container; the empty string if it is none."""
     return next((each for each in CONTAINER if (scope.root / each).exists()), "")
-
-
-def kernel_messages(root: Path) -> str:
-    """Return the kernel's messages since the start, as far as they are kept. Raises `CouldNotLook`."""
-    records = list[bytes]()
-    with contextlib.suppress(OSError), (root / "dev/kmsg").open("rb", buffering=0) as ring:
-        os.set_blocking(ring.fileno(), False)
-        while not records or records[-1]:  # a record for each call until there is no more
-            with contextlib.suppress(BrokenPipeError):  # records that were overwritten
-                records.append(ring.read(8192) or b"")
-    if any(records):
-        return b"".join(records).decode(errors="replace")
-    with contextlib.suppress(OSError, subprocess.SubprocessError):
-        command = ["journalctl", "--dmesg", "--boot", "--output=cat", "--quiet", "--no-pager"]
-        done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=LOG_S, check=True)
-        if done.stdout:
-            return done.stdout
-    raise CouldNotLook(tr("this user may not read the kernel's log. To look: sudo dmesg | grep -i xid"))
 
 
 def _read(path: Path) -> str:

@@ -7,16 +7,21 @@ that moves between the snapshots is not blamed, and neither is anybody if no gro
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import PurePath
-from typing import Any
+from typing import Any, TypeVar
 
+from core.doctor import sources
 from core.doctor.snapshot import WAITS, Activity, Snapshot, snapshots_of
+from core.errors import RunError
 from core.language import join_sentences, tr, tr_noop, tr_plural
+from core.launchers.local import FETCH
 from core.runs.facts import state_info
 from core.runs.run import Run
-from core.text import join_names
+from core.text import join_names, join_phrases
+
+Found = TypeVar("Found")
 
 INTERVAL_S = 5.0
 """Seconds between two snapshots. A worker that waits only for a moment is elsewhere by then."""
@@ -44,11 +49,15 @@ class Diagnosis:
     sentence: str
     blamed: tuple[int, ...] = ()
     """The ranks that hold the others up. Empty if there are none, or if the snapshots do not show it."""
+    looked: dict[str, str] = field(default_factory=dict)
+    """What was looked at, with the reason why it could not be; the empty string if it could."""
 
     def document(self, snapshots: Sequence[Snapshot]) -> dict[str, Any]:
         """Return it as JSON. `snapshots`: the last ones."""
         return {
             "sentence": self.sentence, "blamed": list(self.blamed),
+            "looked_at": [what for what, why in self.looked.items() if not why],
+            "could_not": [{"what": what, "why": why} for what, why in self.looked.items() if why],
             "ranks": [
                 {
                     "rank": each.rank, "pid": each.pid, "state": each.state, "activity": each.activity.value,
@@ -60,16 +69,19 @@ class Diagnosis:
         }
 
 
-def examine(run: Run) -> tuple[Diagnosis, Sequence[Snapshot]]:
+def examine(run: Run, interval_s: float = 0.0) -> tuple[Diagnosis, Sequence[Snapshot]]:
     """Take snapshots of a run for 5 to 15 seconds. Return the diagnosis, and the last snapshots.
 
-    Raises `ValueError` if the run has no workers now.
+    Raises `ValueError` if the run has no workers now. `interval_s`: if not `INTERVAL_S`.
     """
-    run.catch_up()
+    for _ in run.every_slice():
+        pass
     _check_has_workers(run)
+    looked = dict[str, str]()
     first, step = snapshots_of(run), run.facts.step
+    counts = _look(tr_noop("NCCL"), lambda: sources.collectives(first[0].pid) if first else None, looked)
     for _ in range(MAX_SNAPSHOTS):
-        time.sleep(INTERVAL_S)
+        time.sleep(interval_s or INTERVAL_S)
         run.poll()
         _check_has_workers(run)
         last, steps = snapshots_of(run), (step, run.facts.step)
@@ -77,7 +89,27 @@ def examine(run: Run) -> tuple[Diagnosis, Sequence[Snapshot]]:
         if steps[0] == steps[1] or len(_unmoved(first, last)) < len(last):
             break
         first, step = last, steps[1]
-    return diagnose(first, last, steps, unseen=max(len(run.facts.workers) - len(last), 0)), last
+    world = sum(each.role != FETCH for each in run.facts.workers.values())
+    ranks = {each.pid: each.rank for each in last}
+    now = _look("NCCL", lambda: sources.collectives(last[0].pid), looked) if counts and last else None
+    late = {ranks.get(pid, rank) for pid, rank in sources.behind(counts or {}, now or {}, world)} - {-1}
+    kernel = _look(tr_noop("the kernel's log"), lambda: sources.kernel_words(run.facts), looked)
+    looked[tr_noop("stacks")] = join_phrases(
+        tr("worker {rank}: {why}", rank=each.rank, why=each.what) for each in last if each.activity is Activity.UNKNOWN
+    )
+    found = diagnose(first, last, steps, unseen=max(world - len(last), 0), late=sorted(late))
+    logged = tr("The kernel has logged since the start of the run: {found}.", found=kernel) if kernel else None
+    return replace(found, sentence=join_sentences([found.sentence, logged]), looked=looked), last
+
+
+def _look(what: str, look: Callable[[], Found | None], looked: dict[str, str]) -> Found | None:
+    """Look at a source, and keep whether it could be looked at. None: there is nothing of the kind."""
+    try:
+        if (found := look()) is not None:
+            looked[what] = ""
+    except RunError as error:
+        found, looked[what] = None, str(error)
+    return found
 
 
 def _check_has_workers(run: Run) -> None:
@@ -87,11 +119,13 @@ def _check_has_workers(run: Run) -> None:
 
 
 def diagnose(
-    first: Sequence[Snapshot], last: Sequence[Snapshot], steps: tuple[int, int], *, unseen: int = 0
+    first: Sequence[Snapshot], last: Sequence[Snapshot], steps: tuple[int, int], *, unseen: int = 0,
+    late: Sequence[int] = (),
 ) -> Diagnosis:
     """Return why a run hangs, from two snapshots of each worker.
 
-    `steps`: the run's optimizer steps at both times. `unseen`: the number of workers without a snapshot.
+    `steps`: the run's optimizer steps at both times. `unseen`: the number of workers without a snapshot. `late`: the
+    ranks that have launched fewer collectives, by NCCL.
     """
     groups, unmoved = _groups(last), _unmoved(first, last)
     said = [_about(group, moves=group[0].rank not in unmoved) for group in groups]
@@ -107,8 +141,10 @@ def diagnose(
         return Diagnosis(sentence=tr("No worker of this run lives on this machine."))
     if len(last) == 1 and not unseen:
         return Diagnosis(sentence=join_sentences(said))
-    blamed = _blamed(groups, unseen)
-    moving = [rank for rank in blamed if rank not in unmoved]
+    if late:
+        said.append(tr("NCCL reports fewer collectives of {who} than of the others.", who=_who(late)))
+    blamed = _blamed(groups, unseen) or list(late)
+    moving = [each.rank for each in last if each.rank in blamed and each.rank not in unmoved]
     if moving:
         said.append(tr("{who} may only be slow.", who=_who(moving)))
     elif blamed:

@@ -102,6 +102,37 @@ class Descent""" + LONG_PYTORCH.partition("class Descent")[2]
 """Rank 1 hangs in a process that loads its data."""
 
 
+TENSORFLOW = """
+import json, os, threading
+import keras, numpy as np, tensorflow as tf
+
+def model():
+    return keras.Sequential([keras.Input((4,)), keras.layers.Dense(2)])
+
+def train_data():
+    return np.ones((64, 4), "float32"), np.zeros(64, "int32")
+
+def hang(*_):
+    threading.Event().wait()
+
+def loss():
+    mean = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    is_last = json.loads(os.environ.get("TF_CONFIG") or "{}").get("task", {}).get("index") == 1
+
+    def measure(target, output):
+        if is_last:
+            hang()  # while its graph is made
+        return mean(target, output)
+
+    def in_graph(target, output):
+        with tf.control_dependencies([tf.py_function(hang, [], [])]):
+            return mean(target, output)
+
+    return in_graph if "TF_CONFIG" not in os.environ else measure
+"""
+"""Of two workers, the second one hangs in Python; a single one within a graph, where no call of the user is."""
+
+
 def may_trace() -> bool:
     """Return whether a process may read the stacks of one that it has not started."""
     command = [Path(sys.executable).with_name("py-spy"), "dump", "--pid", str(os.getpid())]
@@ -148,6 +179,37 @@ def test_worker_that_holds_the_others_up_is_named_with_its_line(capsys, tmp_path
         assert (found["blamed"], hang.words in found["sentence"]) == (hang.blamed, True), found
         places = {each["rank"]: each["place"] for each in found["ranks"]}
         assert hang.words.startswith("Worker 1: stopped") or places[1]["function"] == "hang"
+    finally:
+        kill_tagged(followed.run.id)
+        followed.until_left()
+
+
+@pytest.mark.slow
+@pytest.mark.e2e
+@pytest.mark.parametrize(
+    ("framework", "strategy", "blamed", "words"),
+    [("tensorflow", "multi_worker_mirrored", [1], "Worker 0: in a step of TensorFlow at "),
+     ("keras", "single", [], "Worker 0: in a step of TensorFlow at ")],
+)
+def test_hang_of_tensorflow_has_the_call_of_the_user_or_of_ours(
+    capsys, tmp_path, runs_root, framework, strategy, blamed, words
+) -> None:
+    devices = "cpu:0,cpu:1" if blamed else "cpu:0"
+    recipe = write_recipe(tmp_path, TENSORFLOW)
+    followed = start(make_spec(recipe, framework=framework, strategy=strategy, devices=devices), runs_root)
+
+    def is_hung() -> bool:
+        followed.poll()
+        looks = {each.rank: each for each in snapshots_of(followed.run)}
+        return 0 in looks and looks[0].activity.value == "graph" and len(looks) > bool(blamed) and (
+            not blamed or any("hang" in each.function for each in looks[1].stack))
+
+    try:
+        wait_until(is_hung, "that rank 0 waits in a step")
+        found = json.loads(call(capsys, "doctor", followed.run.id, "--json", "--runs", runs_root)[1])
+        assert (found["blamed"], words in found["sentence"]) == (blamed, True), found
+        assert "another machine" not in found["sentence"], "the process that has fetched for them is no worker"
+        assert "/core/worker/" in found["ranks"][0]["place"]["file"]
     finally:
         kill_tagged(followed.run.id)
         followed.until_left()

@@ -104,6 +104,9 @@ def doctor(options: Namespace) -> int:
         say_json({"run": run.id, **diagnosis.document(snapshots)})
         return 0
     say(diagnosis.sentence)
+    for what, why in diagnosis.looked.items():
+        if why:
+            warn(tr("Could not look at {what}: {why}.", what=tr(what), why=why))
     for each in snapshots if options.stacks else ():
         say(tr("Worker {rank} (process {pid}):", rank=each.rank, pid=each.pid))
         for frame in reversed(each.stack):
