@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from core.devices.device import devices_here
+from core.doctor.watch import DoctorWatch
 from core.hosts.parts.head import Head
 from core.notifications.start import Notifier
 from core.queue.claims import Claims
@@ -34,7 +35,7 @@ def companions_of(run_dir: Path, spec: RunSpec, claims: Claims) -> list[Companio
     if part is not None:
         found.append(Head(run_dir, part))  # which tells the user
     elif not (spec.probe_steps or spec.finds_nan):
-        found.append(Notifier(run_dir, spec.devices))
+        found += [Notifier(run_dir, spec.devices), DoctorWatch(run_dir)]
     return found
 
 

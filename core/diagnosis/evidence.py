@@ -19,6 +19,8 @@ KERNEL_KILLED = tr_noop("The kernel ended a process for lack of memory meanwhile
 """What a supervisor adds to the error of a worker that was killed, if the kernel counts such an end."""
 GROUP_KILLED = tr_noop("The kernel ended a process meanwhile because of a memory limit: {size} ({file}).")
 """As `KERNEL_KILLED`, if the limit of a control group was the reason."""
+EXAMINED = tr_noop("Examined at a stall, or before the stop was forced: {found}")
+"""The notice that an examination of the run leaves (`core.doctor`)."""
 FAILED_FIRST = tr_noop("Worker {rank} failed first, and the others because of it.")
 """What a supervisor adds to the error of a root from which others failed."""
 DISTURBED = tr_noop("The run may have been slowed down: {marks}.")
@@ -103,6 +105,11 @@ class FailureEvidence:
     def step(self) -> str:
         """` at step 214`; the empty string before the first step."""
         return tr(" at step {step}", step=self.facts.step) if self.facts.step else ""
+
+
+def examined(facts: RunFacts) -> list[str]:
+    """Return what examinations of the run have found, in sentences."""
+    return [each for each in facts.notices if Message.read(each).say == (EXAMINED,)]
 
 
 WORKER = re.compile(r"^(?:Worker (?P<rank>\d+)|The [a-z ]+?)(?: on (?P<devices>\S+(?:, \S+)*?))?(?:: | was | ended )")

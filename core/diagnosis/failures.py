@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from core.diagnosis.causes import NO_MODULE, ROWS, Cause, Role, Row, row_of
-from core.diagnosis.evidence import OF_WORKER, Place, evidence_of, place_of
+from core.diagnosis.evidence import OF_WORKER, Place, evidence_of, examined, place_of
 from core.diagnosis.program_output import exception_lines
 from core.language import Message, join_sentences, tr
 from core.runs.facts import RunFacts, RunState
@@ -33,7 +33,7 @@ class Failure:
     sentence: str
     """What happened, and what helps: one or more sentences."""
     others: str
-    """That other workers failed because of it, in a sentence; the empty string if that is not known."""
+    """That other workers failed because of it, and what an examination found before; empty if that is not known."""
     place: Place | None
     """Where in the user's code; None if it is not known."""
     is_explained: bool
@@ -63,7 +63,7 @@ def failure_of(
     shown = (lines[: first + 1] or log)[-LAST_LINES:]
     return Failure(
         cause=row.cause, title=one_line(title, MAX_TITLE).rstrip("."), sentence=one_line(sentence, MAX_SENTENCE),
-        others=evidence.others,
+        others=one_line(join_sentences([evidence.others, *map(tr, examined(facts)[-1:])]), 2 * MAX_SENTENCE),
         place=place_of(facts.traceback or "", spec), is_explained=row.is_explained, rank=evidence.rank,
         lines=tuple(line if len(line) <= MAX_LINE else f"{line[: MAX_LINE - 1]}…" for line in shown),
     )

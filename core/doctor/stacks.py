@@ -22,7 +22,7 @@ from core.schema.paths import STACKS
 from core.system import processes, procfs
 from core.system.processes import ProcessId
 
-PRINTED_S, QUIET_S = 3.0, 0.05
+PRINTED_S, QUIET_S = 2.0, 0.05
 """Seconds that a process has for printing its stacks, and without new output after which they are complete."""
 PY_SPY_S = 20.0
 MAX_BYTES = 1 << 20

@@ -13,6 +13,7 @@
     events/guard.jsonl          what the guard had to terminate
     events/host-NAME.jsonl      devices, readings and findings of another machine that trains along
     events/notifications.jsonl  what could not be told the user; only then
+    events/doctor.jsonl         what examinations of the run have found; only then
     events/reserve              space that is released when the disk is full
     lock, events/lock           empty; locked by the supervisor, the second one also by its guard
     log.txt, log.N.txt          output of rank 0 and of the supervisor; output of rank N of a script
@@ -20,6 +21,7 @@
     control/                    requests: one file each
     checkpoints/                one folder each
     outputs/                    files that functions of a recipe have written; exists only then
+    doctor/                     the last examinations of the run, whole; exists only then
     rendezvous                  where ranks meet; exists only while they run
     pymp-*                      sockets of data-loader workers; exist only while they run
     part.json                   which ranks of a run of another machine train here; only for such a part
@@ -52,6 +54,7 @@ COLLECTOR_EVENTS = "collector.jsonl"
 DEVICE_EVENTS = "devices.jsonl"
 GUARD_EVENTS = "guard.jsonl"
 NOTIFICATION_EVENTS = "notifications.jsonl"
+DOCTOR_EVENTS = "doctor.jsonl"
 EVENTS_SUFFIX = ".jsonl"
 RESERVE = "reserve"
 """A file in the events folder. It is deleted when the disk is full, so that the last events fit."""
@@ -71,6 +74,7 @@ LOCK = "lock"
 CONTROL = "control"
 """The folder of requests to the run."""
 CHECKPOINTS = "checkpoints"
+DOCTOR = "doctor"
 OUTPUTS = "outputs"
 """The folder of files that functions of a recipe have written: pictures, samples, logs of Keras' callbacks."""
 RENDEZVOUS = "rendezvous"

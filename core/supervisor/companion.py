@@ -62,6 +62,10 @@ class Companion:
     def watch(self, survey: Survey, facts: RunFacts) -> None:
         """Called a few times per second while workers run. `survey`: the latest readings of the devices here."""
 
+    def delays_force(self) -> bool:
+        """Return whether the next step of a stop that is not answered must wait: for a few seconds, once."""
+        return False
+
     def finish(self, is_hurried: Callable[[], bool]) -> None:
         """Wait for what belongs to the run elsewhere. `is_hurried`: whether the user does not want to wait."""
 

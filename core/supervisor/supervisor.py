@@ -96,6 +96,7 @@ class Supervisor:
             escalation_steps(spec.stop_timeouts),
             send=self._send,
             record=lambda name, grace_s: self._events.write(kinds.StopStep(name=name, grace_s=grace_s)),
+            is_delayed=lambda: any(each.delays_force() for each in companions),
         )
         self._server_escalation = StopEscalation(SERVER_STEPS, send=self._send)
 

@@ -284,11 +284,14 @@ class StopEscalation:
 
     def __init__(
         self, steps: EscalationSteps, *, send: Callable[[signal.Signals], None],
-        record: Callable[[str, float | None], None] = lambda *_: None,
+        record: Callable[[str, float | None], None] = lambda *_: None, is_delayed: Callable[[], bool] = lambda: False,
     ) -> None:
-        """`send` signals the workers. `record` receives the name and the timeout in seconds of each step taken."""
+        """`send` signals the workers. `record` receives the name and the timeout in seconds of each step taken.
+
+        `is_delayed`: whether a step after the first must wait.
+        """
         self._steps = list(steps)
-        self._send, self._record = send, record
+        self._send, self._record, self._is_delayed = send, record, is_delayed
         self._due: float | None = None
         self._repeat_at: float | None = None
         self._still_trains_at = 0.0
@@ -312,17 +315,17 @@ class StopEscalation:
         if self._due is None:
             return
         if self._steps and now >= self._due:
-            self._advance()
+            if not self._is_delayed():
+                self._advance()
         elif self._repeat_at is not None and now >= self._repeat_at and measured_at >= self._still_trains_at:
             self._repeat_at = None
             self._record(signal.SIGINT.name, self._due - now)
             self._send(signal.SIGINT)
 
     def force(self) -> None:
-        """Take the last step at once."""
-        if self._steps:
-            self._steps = self._steps[-1:]
-            self._advance()
+        """Take the last step next."""
+        self._steps, self._due = self._steps[-1:], time.monotonic()
+        self.tick()
 
     def _advance(self) -> None:
         name, number, timeout_s = self._steps.pop(0)

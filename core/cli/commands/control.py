@@ -11,6 +11,7 @@ from pathlib import Path
 from core.cli.commands.start import refusal
 from core.cli.output import answer, ending, say, say_json, say_rows, say_run, state_words, warn
 from core.cli.runs import EXIT_CODES, POLL_S, StopMessages, find, hard_end, survey
+from core.diagnosis.evidence import examined
 from core.errors import RunError
 from core.history import index
 from core.history.differences import differences_below
@@ -23,7 +24,7 @@ from core.runs.directory import unanswered
 from core.runs.facts import RunFacts, RunState, state_info
 from core.runs.run import Run
 from core.schema.event_kinds import Checkpoint
-from core.schema.paths import CHECKPOINTS, CONTROL
+from core.schema.paths import CHECKPOINTS, CONTROL, DOCTOR
 from core.system.processes import user_name
 from core.table import Column
 from core.text import join_names, short
@@ -93,12 +94,17 @@ def add_stacks(parser: ArgumentParser) -> None:
 
 
 def doctor(options: Namespace) -> int:
-    """Say where each worker of a run is, and which of them holds the others up."""
+    """Say where each worker of a run is, and which holds the others up; of one that is over, what was found before."""
     from core.doctor.examination import examine  # loads what no other command needs
 
     run = find(options)
     if options.first_nan:
         return _first_nan(options, run)
+    run.catch_up()
+    if state_info(run.facts.state).over and (found := examined(run.facts)):
+        folder = str(run.dir / DOCTOR)
+        kept = tr("The last examinations, with all stacks, are in {folder}.", folder=folder)
+        return answer(options, {"run": run.id, "sentence": found[-1], "folder": folder}, *map(tr, found), kept)
     diagnosis, snapshots = examine(run)
     if options.json:
         say_json({"run": run.id, **diagnosis.document(snapshots)})
