@@ -17,7 +17,7 @@ import psutil
 import pytest
 
 from core.devices.cpu import CORES_VARIABLE
-from core.system import own_processes
+from core.system import logout
 from tests.support import fake_worker, packages, two_users
 from tests.support.waiting import PATIENCE_S, wait_until
 
@@ -216,10 +216,10 @@ def fake_python(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def _no_logout() -> Iterator[None]:
     """The tests behave as outside of a session, also where a log-out would end them."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(own_processes, "PROC", Path("/nowhere"))
-        own_processes.at_logout.cache_clear()
+        patch.setattr(logout, "PROC", Path("/nowhere"))
+        logout.at_logout.cache_clear()
         yield
-        own_processes.at_logout.cache_clear()
+        logout.at_logout.cache_clear()
 
 
 @pytest.fixture(autouse=True)

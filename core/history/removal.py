@@ -26,7 +26,7 @@ from core.schema.files import read_json
 from core.schema.paths import EVENTS, LOCK, SPEC_FILE
 from core.system import processes, procfs
 from core.system.folders import cache_of_run
-from core.system.own_processes import is_main_process, supervised_runs
+from core.system.own_processes import is_main_process
 from core.system.processes import RUN_DIR, TAG, ProcessId
 from core.system.procfs import PROC, Stat
 from core.text import first_names, join_names
@@ -87,7 +87,7 @@ def find_orphans(roots: Sequence[Path], proc: Path = PROC, *, uid: int | None = 
     if not seen:
         return []
     # Searched after the tagged processes: of a run that has just begun, the supervisor is older than the workers.
-    supervised = supervised_runs(uid, proc)
+    supervised = stopped.supervised_runs(uid, proc)
     spared = _spared(seen)
     overs: dict[tuple[str, Path | None], tuple[Path | None, str] | None] = {}
     found = []

@@ -16,7 +16,8 @@ from core.notifications.settings import CHANNELS, load
 from core.runs.facts import RunFacts
 from core.supervisor.companion import Companion
 from core.supervisor.watches import SlowdownWatch
-from core.system.own_processes import NOTIFIER, own_command, start_in_background
+from core.system.logout import start_in_background
+from core.system.own_processes import NOTIFIER, own_command
 from core.text import BYTES_PER_GB, size
 
 HOT_S, LOOK_S = 30.0, 10.0

@@ -25,10 +25,11 @@ from core.language import join_sentences, stored, tr, tr_noop
 from core.queue.folder import facts_of, own_line
 from core.queue.request import QueueRequest, change_request, hash_of, read_request, write_request
 from core.runs import foreign
-from core.runs.directory import Requests, cannot_write, launch
+from core.runs.directory import cannot_write, launch
 from core.runs.facts import RunFacts, RunState, state_info
 from core.runs.foreign import owner_of_run
 from core.runs.lock import take
+from core.runs.requests import Requests
 from core.runs.run import Run
 from core.schema.event_kinds import Notice, Queued, StateChange
 from core.schema.events import Writer

@@ -25,7 +25,8 @@ from core.results.scaling_record import ScalingRecord, read_record
 from core.runs.facts import state_info
 from core.runs.foreign import owner_of_file
 from core.system import processes
-from core.system.own_processes import own_command, start_in_background
+from core.system.logout import start_in_background
+from core.system.own_processes import own_command
 from core.text import first_names, join_names
 
 WAIT_S, LOOK_S = 10.0, 0.05

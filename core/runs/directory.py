@@ -1,9 +1,8 @@
-"""A run directory as files: make one, start its supervisor, read the output in it, and word why that failed.
+"""A run directory as files: make one, start its supervisor, and word why that failed.
 
-It has a copy of the recipe or script that the run trains, since the user's file changes between runs. Requests are one
-file each in its control folder, written by any process and answered by the supervisor. A part of a run of another
-machine, the head, is a run directory here, in which some of the ranks train: the head starts it through the agent,
-follows its files, and removes it (`core.hosts.parts.head`).
+It has a copy of the recipe or script that the run trains, since the user's file changes between runs. A part of a run
+of another machine, the head, is a run directory here, in which some of the ranks train: the head starts it through the
+agent, follows its files, and removes it (`core.hosts.parts.head`).
 """
 
 from __future__ import annotations
@@ -13,11 +12,9 @@ import errno
 import json
 import os
 import re
-import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,10 +22,11 @@ from core.language import tr, tr_noop
 from core.runs import foreign
 from core.schema import files, paths
 from core.schema.codec import decode, encode
-from core.schema.files import FULL, is_regular, make_folder, not_written, open_to_append, read_whole, touch, write_whole
+from core.schema.files import FULL, is_regular, make_folder, not_written, open_to_append, read_whole, write_whole
 from core.schema.paths import CHECKPOINTS, CONTROL, EVENTS, LOG_FILE, WORKLOAD_FILE
 from core.schema.spec import RankAssignment, RunSpec
-from core.system.own_processes import SUPERVISOR, own_command, start_in_background
+from core.system.logout import start_in_background
+from core.system.own_processes import SUPERVISOR, own_command
 from core.system.processes import ProcessId
 
 ROOT_MODE = 0o755
@@ -107,27 +105,6 @@ def cannot_write(folder: Path, error: OSError) -> str:
     )
 
 
-def folder_is_gone(run_dir: Path, folder: int) -> str:
-    """Return why there is nothing at the path of the run's open folder."""
-    if not os.fstat(folder).st_nlink:
-        return tr("The run's folder {run_dir} was removed while it trained.", run_dir=run_dir)
-    try:
-        where = tr(" to {folder}", folder=os.readlink(f"/proc/self/fd/{folder}"))  # noqa: PTH115 (the kernel's answer)
-    except OSError:
-        where = ""
-    return tr(
-        "The run's folder {run_dir} was renamed{where} while it trained, so the run cannot write there any more. "
-        "Rename the folder of a run only after its end.",
-        run_dir=run_dir, where=where,
-    )
-
-
-def remove_sockets(run_dir: Path) -> None:
-    """Remove the sockets that killed data-loader workers have left. No process of the run may be alive."""
-    for folder in run_dir.glob(paths.SOCKETS):
-        shutil.rmtree(folder, ignore_errors=True)
-
-
 def folder_problem(root: Path) -> str | None:
     """Return why runs cannot be kept in this folder; None if they can. Makes the folder if there is none."""
     try:
@@ -146,21 +123,6 @@ def printed_logs(run_dir: Path) -> list[Path]:
     """Return the output files of all ranks that are not empty."""
     ranks = sorted(run_dir.glob(paths.RANK_LOGS), key=lambda path: (len(path.name), path.name))
     return [path for path in (run_dir / LOG_FILE, *ranks) if is_regular(path) and path.stat().st_size]
-
-
-def last_lines(path: Path, max_bytes: int) -> str:
-    """Return the last whole lines of a file; of a single longer line, its end. The empty string if there is no file."""
-    try:
-        with files.open_to_read(path) as file:
-            begin = max(0, file.seek(0, 2) - max_bytes)
-            file.seek(max(0, begin - 1))  # with the byte before: if it is a newline, a whole line follows
-            text = file.read(max_bytes + 1)
-    except OSError:
-        return ""
-    if begin:
-        _, newline, rest = text.partition(b"\n")
-        text = rest if newline and rest.strip() else text[1:]
-    return text.decode(errors="replace")
 
 
 MAX_WORKLOAD_BYTES = 1024 * 1024
@@ -253,86 +215,3 @@ def read_part(run_dir: Path) -> Part | None:
         return None
     except OSError as error:
         raise ValueError(str(error)) from error
-
-
-REQUESTS = ("stop", "force", "pause", "save")
-UNANSWERED = {
-    "pause": tr_noop("Trainyard cannot pause a script. Stopping it sends SIGINT first."),
-    "save": tr_noop("Trainyard cannot save a script. Stopping it sends SIGINT first."),
-}
-"""The requests that workers answer, and why a script does not."""
-
-
-def unanswered(spec: RunSpec, name: str) -> str:
-    """Return why a run cannot answer the request `pause` or `save`; the empty string if it can. Scripts cannot."""
-    if spec.script is None:
-        return ""
-    return tr(UNANSWERED[name])
-
-
-class Requests:
-    """The requests of one run. The supervisor answers `stop` and `force`, the workers `pause` and `save`."""
-
-    def __init__(self, run_dir: Path) -> None:
-        self._control = run_dir / CONTROL
-        self._recorded = ""
-        self._signalled = False
-        self._wrote_stop = False
-        """Whether the request to stop was written for a signal, and not by a user."""
-
-    def clear(self) -> None:
-        """Remove all requests, before a run is resumed."""
-        for name in REQUESTS:
-            self.take_back(name)
-
-    def has(self, name: str) -> bool:
-        """Return whether this was requested."""
-        return (self._control / name).exists()
-
-    def take_back(self, name: str) -> None:
-        with contextlib.suppress(OSError):
-            (self._control / name).unlink()
-
-    def refuse(self, spec: RunSpec) -> list[str]:
-        """Remove the requests that this run cannot answer; return a sentence on each."""
-        refused = {name: why for name in UNANSWERED if (why := unanswered(spec, name)) and self.has(name)}
-        for name in refused:
-            self.take_back(name)
-        return list(refused.values())
-
-    def stop_by_signal(self) -> None:
-        """Count a stop as requested. Called from a signal handler, so it does nothing else."""
-        self._signalled = True
-
-    def ask_stop(self) -> None:
-        with contextlib.suppress(OSError):
-            touch(self._control / "stop")
-
-    @property
-    def stop(self) -> bool:
-        """Whether the run is to stop."""
-        return self._signalled or self.has("stop")
-
-    @property
-    def stopped_by_signal(self) -> bool:
-        """Whether the run is to stop only because of a signal, as at a log-out or a shutdown."""
-        return self._signalled and (self._wrote_stop or not self.has("stop"))
-
-    def write_stop(self) -> None:
-        """Write the file of a stop that came as a signal: the training loop looks for the file."""
-        if self._signalled and not self.has("stop"):
-            self._wrote_stop = True
-            with contextlib.suppress(OSError):  # without the file, the signals of the escalation stop the workers
-                touch(self._control / "stop")
-
-    @property
-    def hurry(self) -> bool:
-        """Whether to end the run without waiting for the memory of its devices."""
-        return self._signalled or self.has("force")
-
-    def record(self, write: Callable[[str], None]) -> None:
-        """Call `write` with the request that the workers have yet to answer, or the empty string, when it changes."""
-        pending = next((name for name in UNANSWERED if self.has(name)), "")
-        if pending != self._recorded:
-            self._recorded = pending
-            write(pending)

@@ -20,17 +20,18 @@ from pathlib import Path
 from core.errors import RunError
 from core.language import join, join_sentences, tr, tr_noop
 from core.runs import directory, foreign, lock, stopped
-from core.runs.directory import REQUESTS, keep_workload, read_part
+from core.runs.directory import keep_workload, read_part
 from core.runs.facts import RunFacts, RunState, state_info, without_present
 from core.runs.fold import fold
 from core.runs.foreign import owner_of_run
+from core.runs.requests import REQUESTS
 from core.schema import paths
 from core.schema.event_log import Log
 from core.schema.events import Event, make_reserve
-from core.schema.files import touch_within
+from core.schema.files import last_lines, touch_within
 from core.schema.paths import CONTROL, EVENTS, LOG_FILE, SPEC_FILE, SUPERVISOR_EVENTS
 from core.schema.spec import RunSpec, read_spec, write_spec
-from core.system import own_processes, processes
+from core.system import processes
 from core.system.processes import ProcessId
 from core.text import first_names, join_names
 
@@ -258,7 +259,7 @@ class Run:
 
     def log_end(self, max_bytes: int = 4000) -> str:
         """Return the last whole lines of the workers' output; of a single longer line, its end."""
-        return directory.last_lines(self.dir / LOG_FILE, max_bytes)
+        return last_lines(self.dir / LOG_FILE, max_bytes)
 
     def _current_mark(self) -> Mark:
         """Return sizes and times of the files that may get events after the end."""
@@ -286,7 +287,7 @@ class Run:
 
     def _is_supervised(self) -> bool:
         """Return whether a process with the command line of this run's supervisor is there."""
-        return self.id in own_processes.supervised_runs(self.dir.stat().st_uid)
+        return self.id in stopped.supervised_runs(self.dir.stat().st_uid)
 
     def _is_elsewhere(self) -> bool:
         """Return whether the run is on another machine or in another container, where its pids mean other processes."""

@@ -1,4 +1,4 @@
-"""Name the processes of a live run that are stopped (by SIGSTOP, Ctrl-Z or a debugger), and continue them.
+"""Which runs have a supervisor; the processes of a live run that are stopped (by SIGSTOP, Ctrl-Z or a debugger).
 
 The events of a run are only what its owner wrote: they may name any process of this machine. A supervisor and a guard
 are recognised by their command line, and a worker by its user.
@@ -13,11 +13,27 @@ from pathlib import Path
 from core.language import join_sentences, tr, tr_noop
 from core.runs.facts import RunFacts
 from core.system import processes, procfs
-from core.system.own_processes import supervises
+from core.system.own_processes import SUPERVISOR
 from core.system.processes import ProcessId
+from core.system.procfs import PROC
 
 CONTINUED_S = 1.0
 """Seconds to wait for a process after SIGCONT: then a debugger holds it, or something stops it again."""
+
+
+def supervised_runs(uid: int, proc: Path = PROC) -> set[str]:
+    """Return the ids of a user's runs that have a supervisor or a guard, also in containers with other folders.
+
+    A process of another user does not count: any user can start one with such a command line. Nor does one that is
+    stopped, if the run's folder is here: a stopped guard terminates nothing, and the folder tells if the run lives.
+    """
+    lines = ((pid, procfs.words(pid, proc)) for pid in procfs.pids(proc))
+    found = [(pid, words[words.index(SUPERVISOR) + 1]) for pid, words in lines if SUPERVISOR in words[:-1]]
+    return {
+        Path(run_dir).name
+        for pid, run_dir in found
+        if procfs.owner(pid, proc) == uid and not (_is_stopped(pid, proc) and Path(run_dir).is_dir())
+    }
 
 
 def sentences(run_dir: Path, facts: RunFacts) -> str:
@@ -90,7 +106,16 @@ def _continue(process: ProcessId | None) -> bool:
 def _own_state(run_dir: Path, process: ProcessId | None) -> str:
     """Return what `_state` does if this is the supervisor or the guard of the run; else the empty string."""
     state = _state(process)
-    return state if state and supervises(_pid(process), run_dir) else ""
+    return state if state and _supervises(_pid(process), run_dir) else ""
+
+
+def _supervises(pid: int, run_dir: Path) -> bool:
+    """Return whether the command line of a process is that of the supervisor or the guard of this run."""
+    words = procfs.words(pid)
+    try:
+        return SUPERVISOR in words[:-1] and run_dir.samefile(words[words.index(SUPERVISOR) + 1])
+    except (OSError, ValueError):  # one of the folders is not here
+        return False
 
 
 def _is_of_owner(run_dir: Path, process: ProcessId) -> bool:
@@ -98,6 +123,11 @@ def _is_of_owner(run_dir: Path, process: ProcessId) -> bool:
         return procfs.owner(process.pid) == run_dir.stat().st_uid
     except OSError:
         return False
+
+
+def _is_stopped(pid: int, proc: Path) -> bool:
+    stat = procfs.stat(pid, proc)
+    return stat is not None and stat.state in procfs.STOPPED
 
 
 def _state(process: ProcessId | None) -> str:

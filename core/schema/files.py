@@ -93,6 +93,21 @@ def read_whole(path: str | Path, max_bytes: int = MAX_JSON_BYTES, *, follow_link
     return data
 
 
+def last_lines(path: Path, max_bytes: int) -> str:
+    """Return the last whole lines of a file; of a single longer line, its end. The empty string if there is no file."""
+    try:
+        with open_to_read(path) as file:
+            begin = max(0, file.seek(0, 2) - max_bytes)
+            file.seek(max(0, begin - 1))  # with the byte before: if it is a newline, a whole line follows
+            text = file.read(max_bytes + 1)
+    except OSError:
+        return ""
+    if begin:
+        _, newline, rest = text.partition(b"\n")
+        text = rest if newline and rest.strip() else text[1:]
+    return text.decode(errors="replace")
+
+
 def read_json(path: str | Path, max_bytes: int = MAX_JSON_BYTES) -> Any:  # noqa: ANN401 (JSON)
     """Return the content of a JSON file. Raises `OSError` as `read_whole`, and `ValueError` as `parse_json`."""
     return parse_json(read_whole(path, max_bytes))

@@ -9,13 +9,14 @@ from pathlib import Path
 
 from core.errors import RunError
 from core.language import tr, tr_noop
-from core.runs.directory import Requests, remove_sockets
 from core.runs.facts import RunFacts, state_info
 from core.runs.fold import fold
 from core.runs.lock import Lock, already_running, cannot_resume, take
+from core.runs.requests import Requests
 from core.schema.event_kinds import Ended
 from core.schema.events import Tail, Writer, make_reserve
 from core.schema.paths import EVENTS, RENDEZVOUS, SUPERVISOR_EVENTS
+from core.supervisor.guard import remove_sockets
 from core.system import processes, procfs
 from core.system.folders import writing
 from core.system.processes import terminated

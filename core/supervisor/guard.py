@@ -10,16 +10,16 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import signal
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from core.runs.directory import remove_sockets
 from core.schema.event_kinds import Ended, ProcessInfo, TerminatedProcess
 from core.schema.events import Writer
-from core.schema.paths import EVENTS, GUARD_EVENTS
+from core.schema.paths import EVENTS, GUARD_EVENTS, SOCKETS
 from core.system import processes, procfs
 from core.system.own_processes import SUPERVISOR, asks_drivers
 from core.system.processes import ProcessId
@@ -160,3 +160,9 @@ def _is_ending(process: ProcessId) -> bool:
     """Return whether it is still there. A process that waits inside the kernel, perhaps for ever, does not count."""
     seen = processes.glance(process.pid)
     return seen.created == process.created and seen.state not in {*ENDED, STUCK}
+
+
+def remove_sockets(run_dir: Path) -> None:
+    """Remove the sockets that killed data-loader workers have left. No process of the run may be alive."""
+    for folder in run_dir.glob(SOCKETS):
+        shutil.rmtree(folder, ignore_errors=True)

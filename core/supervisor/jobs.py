@@ -26,10 +26,10 @@ from core.launchers import local, loopback, script
 from core.launchers.local import FETCH, fetcher, free_addresses
 from core.launchers.loopback import LoopbackNetwork, NoLoopbackNetworkError
 from core.launchers.torch_store import TorchStore
-from core.runs.directory import last_lines
 from core.runs.facts import RunFacts
 from core.schema.event_kinds import Ready
 from core.schema.events import Event
+from core.schema.files import last_lines
 from core.schema.paths import LOG_FILE, log_of_rank
 from core.schema.spec import RankAssignment, RunSpec
 from core.supervisor.watches import DiskWatch

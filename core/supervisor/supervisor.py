@@ -25,9 +25,9 @@ from core.diagnosis.evidence import GROUP_KILLED, KERNEL_KILLED
 from core.errors import RunError
 from core.language import join_sentences, tr, tr_noop
 from core.launchers import local, p2p
-from core.runs.directory import Requests, folder_is_gone
 from core.runs.facts import TRANSITIONS, RunFacts, RunState, state_info
 from core.runs.fold import fold
+from core.runs.requests import Requests
 from core.schema import event_kinds as kinds
 from core.schema.events import Event, RecordError, Writer
 from core.schema.files import open_folder
@@ -213,7 +213,7 @@ class Supervisor:
         while self._workers.working:
             self._workers.wait(TICK_S if self._facts.state is RunState.RUNNING else BUSY_TICK_S)
             if not self._run_dir.is_dir():
-                raise RunError(folder_is_gone(self._run_dir, self._folder))
+                raise RunError(_folder_is_gone(self._run_dir, self._folder))
             self._poll_workers()
             self._software.poll()
             self._answer_requests()
@@ -425,3 +425,18 @@ def _wait_until(condition: Callable[[], bool], timeout_s: float) -> None:
     deadline = time.monotonic() + timeout_s
     while not condition() and time.monotonic() < deadline:
         time.sleep(0.02)
+
+
+def _folder_is_gone(run_dir: Path, folder: int) -> str:
+    """Return why there is nothing at the path of the run's open folder."""
+    if not os.fstat(folder).st_nlink:
+        return tr("The run's folder {run_dir} was removed while it trained.", run_dir=run_dir)
+    try:
+        where = tr(" to {folder}", folder=os.readlink(f"/proc/self/fd/{folder}"))  # noqa: PTH115 (the kernel's answer)
+    except OSError:
+        where = ""
+    return tr(
+        "The run's folder {run_dir} was renamed{where} while it trained, so the run cannot write there any more. "
+        "Rename the folder of a run only after its end.",
+        run_dir=run_dir, where=where,
+    )

@@ -2,8 +2,8 @@
 
 - `procfs`: read `/proc`; find the file system of a path
 - `processes`: identify, describe, find and signal processes
-- `own_processes`: make, start and recognise Trainyard's own processes; find the runs that have a supervisor;
-  whether a log-out ends processes, and how to start them where it does not
+- `own_processes`: the command lines of Trainyard's own processes: make and recognise them
+- `logout`: start processes that go on; whether a log-out ends processes, and how to start them where it does not
 - `own_start`: start a module of Trainyard without modules from the user's PYTHONPATH
 - `folders`: the folders that the user has chosen for runs and presets
 - `installation`: the version, the command and the documents of this installation

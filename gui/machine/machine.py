@@ -88,7 +88,7 @@ class Machine:
     # -- at once ---------------------------------------------------------------------------------
 
     def request(self, run: Run, name: str) -> None:
-        """Ask a run for something (`core.runs.directory.REQUESTS`)."""
+        """Ask a run for something (`core.runs.requests.REQUESTS`)."""
         ask_run(run, name)
 
     def rename(self, run_dir: Path, name: str) -> None:

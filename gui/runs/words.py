@@ -13,8 +13,8 @@ from core.diagnosis.start_phases import start_words
 from core.history.summary import RunLoss
 from core.language import join_sentences, tr, tr_noop, tr_plural
 from core.metrics.reading import IN_EPOCH
-from core.runs.directory import unanswered
 from core.runs.facts import RunFacts, RunState, state_info
+from core.runs.requests import unanswered
 from core.schema.event_kinds import Checkpoint
 from core.schema.settings import StopTimeouts, escalation_steps
 from core.schema.spec import RunSpec

@@ -8,12 +8,12 @@ from pathlib import Path
 import psutil
 import pytest
 
-from core.runs.directory import remove_sockets
 from core.runs.facts import RunState
 from core.runs.run import Run
 from core.schema.event_kinds import Verdict
 from core.schema.settings import StopTimeouts
 from core.series import report
+from core.supervisor.guard import remove_sockets
 from core.system import processes
 from tests.support.packages import needs_shared_memory
 from tests.support.running import OWN_OPTIMIZER, make_spec, start, train, write_recipe

@@ -12,8 +12,8 @@ import pytest
 from core.queue import control
 from core.runs.facts import RunState
 from core.runs.run import Run
-from core.system import own_processes
-from core.system.own_processes import LogOut, at_logout, logout_warning, start_in_background
+from core.system import logout
+from core.system.logout import LogOut, at_logout, logout_warning, start_in_background
 from tests.support.acting import played
 from tests.support.commands import call
 from tests.support.queueing import Queue, stop
@@ -43,11 +43,9 @@ def properties(
 def bus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)  # so that systemd-run asks this bus
     # The bus and its services may take their time.
-    monkeypatch.setattr(
-        own_processes, "IN_SCOPE", own_processes.IN_SCOPE.replace(f"{own_processes.TRY_S:g}", f"{PATIENCE_S:g}", 1)
-    )
+    monkeypatch.setattr(logout, "IN_SCOPE", logout.IN_SCOPE.replace(f"{logout.TRY_S:g}", f"{PATIENCE_S:g}", 1))
     for limit in ("ASK_S", "TRY_S"):
-        monkeypatch.setattr(own_processes, limit, PATIENCE_S)
+        monkeypatch.setattr(logout, limit, PATIENCE_S)
     with session_bus(tmp_path) as address:
         yield address
 
@@ -57,7 +55,7 @@ def cgroup(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     path = tmp_path / "proc" / "self" / "cgroup"
     path.parent.mkdir(parents=True)
     path.write_text(SESSION)
-    monkeypatch.setattr(own_processes, "PROC", tmp_path / "proc")
+    monkeypatch.setattr(logout, "PROC", tmp_path / "proc")
     return path
 
 
@@ -68,7 +66,7 @@ def asked_again() -> LogOut:
 
 @pytest.fixture
 def no_scope(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(own_processes, "SCOPE", ("false",))
+    monkeypatch.setattr(logout, "SCOPE", ("false",))
 
 
 def test_only_a_session_and_the_users_manager_are_asked_about(bus: str, cgroup: Path, no_scope: None) -> None:
@@ -101,9 +99,7 @@ def test_nothing_happens_where_nothing_answers(bus: str, cgroup: Path, monkeypat
     assert asked_again() == LogOut(), "the bus has no systemd-logind"
     with LoginService(bus, {}, silent=True) as service, pytest.MonkeyPatch.context() as patch:
         # The time for all questions is over when the first one has been asked.
-        patch.setattr(
-            own_processes, "time", SimpleNamespace(monotonic=itertools.count(step=own_processes.ASK_S).__next__)
-        )
+        patch.setattr(logout, "time", SimpleNamespace(monotonic=itertools.count(step=logout.ASK_S).__next__))
         assert asked_again() == LogOut()
         wait_until(lambda: service.asked, "the question to arrive")
     for address in (f"unix:path={tmp_path}/nothing", "nonsense", "tcp:host=localhost,port=1"):

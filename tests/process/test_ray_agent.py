@@ -19,11 +19,11 @@ from core.hosts import host_list
 from core.hosts.carrier import HostError
 from core.hosts.connection import Connection
 from core.hosts.host_list import Host
+from core.hosts.parts.head import is_agent
 from core.language import Message
 from core.runs.facts import RunState
 from core.schema.event_log import Log
 from core.schema.spec import RunSpec
-from core.system.own_processes import is_agent
 from tests.support.ray_stand_in import PEER, StandIn, running
 from tests.support.running import FOREVER, LONG, Followed, make_spec, start, train, write_recipe
 from tests.support.waiting import PATIENCE_S, wait_until

@@ -10,7 +10,7 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
-from core.runs.directory import REQUESTS
+from core.runs.requests import REQUESTS
 from core.schema.event_kinds import Plan, Release, StateChange, SupervisorStart, Verdict, WorkerStart
 from core.schema.events import metrics_line
 from core.schema.paths import CONTROL, EVENTS, LOG_FILE

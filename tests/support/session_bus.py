@@ -15,7 +15,7 @@ from jeepney.bus_messages import message_bus
 from jeepney.io.blocking import DBusConnection, open_dbus_connection
 
 from core.notifications.channels import BUS_VARIABLE, SERVICE
-from core.system.own_processes import LOGIND
+from core.system.logout import LOGIND
 from tests.support.packages import BUS, missing
 
 SYSTEM_BUS_VARIABLE = "DBUS_SYSTEM_BUS_ADDRESS"

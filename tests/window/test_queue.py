@@ -10,7 +10,7 @@ from core.queue import control
 from core.queue.listing import queue_view
 from core.runs.facts import RunState
 from core.runs.run import Run
-from core.system import own_processes, processes
+from core.system import logout, processes
 from gui.features.setup import start as start_controller
 from gui.widgets.fields import WholeBox
 from gui.widgets.table import ROW
@@ -245,7 +245,7 @@ def test_window_takes_up_queued_runs_for_which_no_process_waits(opened, queue):
 
 @pytest.mark.slow
 def test_menu_adds_to_the_queue_without_a_question_and_warns_of_a_log_out_once(opened, queue, tmp_path, monkeypatch):
-    monkeypatch.setattr(own_processes, "at_logout", lambda: own_processes.LogOut(ends_manager=True))
+    monkeypatch.setattr(logout, "at_logout", lambda: logout.LogOut(ends_manager=True))
     monkeypatch.setattr(start_controller, "DOUBLE_CLICK_S", 0.0)  # however fast the first run is
     panel = opened()
     panel.tick("cpu:0")

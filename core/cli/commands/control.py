@@ -20,8 +20,8 @@ from core.queue import control, folder
 from core.queue.folder import own_line
 from core.queue.listing import STATE_WORDS, OtherRun, QueuedRun, clock, queue_view
 from core.runs import stopped
-from core.runs.directory import unanswered
 from core.runs.facts import RunFacts, RunState, state_info
+from core.runs.requests import unanswered
 from core.runs.run import Run
 from core.schema.event_kinds import Checkpoint
 from core.schema.paths import CHECKPOINTS, CONTROL, DOCTOR

@@ -48,7 +48,7 @@ from core.runs.run import Run
 from core.schema.spec import RunSpec
 from core.series import report
 from core.system.folders import writing
-from core.system.own_processes import logout_warning
+from core.system.logout import logout_warning
 from core.table import Column
 from core.text import join_names, replace_control_characters
 

@@ -24,8 +24,8 @@ from core.hosts.agent.runs import run_folder
 from core.hosts.agent.server import Abilities, Request
 from core.hosts.protocol import pack_uses
 from core.language import tr
-from core.runs.directory import REQUESTS
 from core.runs.facts import state_info
+from core.runs.requests import REQUESTS
 from core.runs.run import Run
 from core.system.procfs import available_bytes
 
@@ -117,7 +117,7 @@ MARKS = {"star": bool, "archived": bool, "add_tags": list, "remove_tags": list, 
 
 
 def request(request: Request) -> dict[str, Any]:
-    """Request something of a run: `name` is one of `core.runs.directory.REQUESTS`."""
+    """Request something of a run: `name` is one of `core.runs.requests.REQUESTS`."""
     run_dir, name = _run_dir(request), _text(request, "name")
     if name not in REQUESTS:
         raise ValueError(tr("A run cannot be asked for this: {name}.", name=name))

@@ -26,7 +26,6 @@ from core.schema.paths import HOLDER_FILE, KEPT_FILE
 from core.schema.spec import RankAssignment
 from core.supervisor.companion import Companion
 from core.system import processes, procfs
-from core.system.own_processes import is_agent
 from core.system.processes import ProcessId
 
 HOLDER_BYTES = 4096
@@ -70,6 +69,11 @@ def continue_holder(run_dir: Path) -> bool:
     if stat is None or stat.state not in procfs.STOPPED:
         return False
     return processes.send(holder, signal.SIGCONT, only_if=lambda: is_agent(holder.pid))
+
+
+def is_agent(pid: int) -> bool:
+    """Return whether the command line of a process of this user is that of an agent for another machine."""
+    return {"agent", "--stdio"} <= set(procfs.words(pid)) and procfs.owner(pid) == os.getuid()
 
 
 class KeptWatch:

@@ -17,7 +17,7 @@ from core.language import tr, tr_noop, tr_plural
 from core.metrics.reading import Reading, canonical, counts, is_counter
 from core.metrics.text import matching
 from core.metrics.text.printed_lines import PrintedLines
-from core.runs.directory import last_lines
+from core.schema.files import last_lines
 from core.schema.paths import LOG_FILE
 from core.system.helper_process import HelperProcess
 

@@ -22,7 +22,7 @@ from core.language import join_sentences, tr, tr_noop, tr_plural
 from core.runs.facts import RunFacts, state_info
 from core.runs.run import Run
 from core.schema.spec import RunSpec
-from core.system.own_processes import at_logout, logout_warning
+from core.system.logout import at_logout, logout_warning
 from core.text import join_names
 from gui.base.jobs import Jobs, reason
 from gui.base.settings_file import SettingsFile
