@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TextIO
 
 from core.catalog import frameworks, recipes, strategies
-from core.catalog.frameworks import interpreter
+from core.catalog.installed import interpreter
 from core.devices.cpu import cpu_devices
 from core.launchers.local import HOST, free_addresses
 

@@ -13,7 +13,8 @@ from itertools import pairwise, permutations
 from pathlib import Path
 from typing import Any
 
-from core.catalog.frameworks import framework, has, interpreter
+from core.catalog.frameworks import framework
+from core.catalog.installed import has, interpreter
 from core.check.check import CouldNotLook, NotApplicable, Outcome, Problem, Scope
 from core.check.machine import MEMORY, PROCESSES
 from core.devices.device import Device

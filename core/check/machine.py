@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from core.catalog.frameworks import FRAMEWORKS, interpreter
+from core.catalog.frameworks import FRAMEWORKS
+from core.catalog.installed import interpreter
 from core.check.check import CouldNotLook, NotApplicable, Problem, Scope
 from core.config import builds
 from core.config.finding import problems_of

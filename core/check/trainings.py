@@ -10,7 +10,8 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from core.catalog.frameworks import framework, interpreter
+from core.catalog.frameworks import framework
+from core.catalog.installed import interpreter
 from core.catalog.strategies import STRATEGIES
 from core.check.check import CouldNotLook, NotApplicable, Problem, Scope
 from core.check.gpu_work import PROBE, REPORT, at_work, said

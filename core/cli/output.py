@@ -7,18 +7,20 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import shlex
 import shutil
 import sys
 import time
 from argparse import Namespace
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from core.diagnosis.causes import LOG_BYTES
 from core.diagnosis.failures import failure_of
-from core.diagnosis.program_output import last_line, unread_lines
+from core.diagnosis.program_output import TRACEBACK, as_printed
 from core.history.summary import RunLoss, SummaryReader
 from core.language import join_sentences, tr, tr_noop
 from core.runs.directory import printed_logs
@@ -372,3 +374,57 @@ def write_plots(options: Namespace, charts: Callable[[], Iterable[Chart]]) -> li
     return [
         path for form in forms for path in write_charts(every, Path(getattr(options, form)), form, force=options.force)
     ]
+
+
+SHOWN = 3
+"""Lines to show, each of another shape."""
+MAX_LINE = 120
+NUMBER = re.compile(r"(?<![\w.])[-+]?(?:\d+\.\d+(?:e[-+]?\d+)?|\d+(?:e[-+]?\d+)?)(?![\w.])", re.IGNORECASE)
+NUMBER_NAMED = re.compile(r"[A-Za-z]\W{0,8}[-+]?\d")
+"""A number after a word."""
+DATED = re.compile(
+    r"\d{4}-\d\d-\d\d|\d\d?:\d\d:\d\d|\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b|0x[0-9a-f]+", re.IGNORECASE
+)
+"""Dates, times, UUIDs and addresses: their numbers measure nothing."""
+FRAMES = re.compile(rf"{re.escape(TRACEBACK)}\n(?: .*\n)*.*")
+OF_PYTHON = re.compile(r".*Warning: |(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*(?:Error|Exception|Interrupt)\b")
+"""Lines that Python prints of a warning or an exception."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnreadLine:
+    """The last line of one shape."""
+
+    text: str
+    number: str
+    """The last number in it, preferably one with a decimal point."""
+    times: int
+    """How many lines of this shape there are, one after another with other numbers."""
+
+
+def unread_lines(log_end: str) -> list[UnreadLine]:
+    """Return a few lines with a number after a word: first those that came again and again with other numbers.
+
+    Of these, numbers with a decimal point come first. No line is of a traceback.
+    """
+    found: dict[str, UnreadLine] = {}
+    for line in FRAMES.sub("", as_printed(log_end)).splitlines():
+        text = line.strip()
+        undated = DATED.sub("", text)
+        numbers = NUMBER.findall(undated)
+        if not numbers or not NUMBER_NAMED.search(undated) or len(text) > MAX_LINE or OF_PYTHON.match(text):
+            continue
+        shape = NUMBER.sub("0", undated)
+        before = found.pop(shape, None)
+        times = before.times + (before.text != text) if before else 1
+        found[shape] = UnreadLine(
+            text=text, number=([each for each in numbers if "." in each] or numbers)[-1], times=times
+        )
+    ranked = sorted(found.values(), key=lambda each: (each.times > 1, "." in each.number), reverse=True)
+    return ranked[:SHOWN]
+
+
+def last_line(log_end: str) -> str:
+    """Return the last line of output that is not empty; the empty string if there is none."""
+    lines = [line.strip() for line in as_printed(log_end).splitlines() if line.strip()]
+    return lines[-1][:MAX_LINE] if lines else ""

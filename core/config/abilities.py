@@ -19,10 +19,12 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from core.catalog import recipes
-from core.catalog.frameworks import FRAMEWORKS, framework, has, installed_version, interpreter, nccl_version
+from core.catalog.frameworks import FRAMEWORKS, framework
+from core.catalog.installed import has, installed_version, interpreter, nccl_version
 from core.config import validation
 from core.config.examination import GpuCheck, spec_obstacles, unpack_choices
 from core.config.examination import examine as examine_choices
+from core.config.script_check import unset_variables
 from core.config.validation import is_installed
 from core.devices.device import Device
 from core.errors import RunError
@@ -33,7 +35,6 @@ from core.hosts.parts.head import MISSING, UNREADABLE, continue_holder, held
 from core.hosts.protocol import unpack_readings
 from core.language import join_sentences, stored, tr
 from core.launchers import local
-from core.launchers.script import unset_variables
 from core.runs import directory, stopped
 from core.runs.directory import Part, folder_problem, read_part, write_part
 from core.runs.facts import RunState, state_info

@@ -12,7 +12,8 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from core.catalog.frameworks import FRAMEWORKS, Framework, torch_architectures
+from core.catalog.frameworks import FRAMEWORKS, Framework
+from core.catalog.installed import torch_architectures
 from core.catalog.strategies import strategy_of
 from core.config.finding import TICK, Cure, Finding, Mark, cpu_cures, python_cure
 from core.devices.device import Device, short_name

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from core.catalog import frameworks, recipe_use, recipes, strategies
-from core.catalog.frameworks import Framework, interpreter
+from core.catalog.frameworks import Framework
+from core.catalog.installed import interpreter
 from core.devices.device import Device
 from core.language import tr
 from core.schema.settings import DEFAULT_LEARNING_RATE, Checkpoints, ReleaseWatch, SettingValue, StopTimeouts, Training
@@ -41,7 +42,7 @@ class RecipeChoices:
     working_dir: str | None = None
     """None for the folder that this process is in."""
     python: str | None = None
-    """A path, or a command on PATH; None for the framework's usual one (`core.catalog.frameworks`)."""
+    """A path, or a command on PATH; None for the framework's usual one (`core.catalog.installed`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from core.catalog.frameworks import FRAMEWORKS, interpreter
+from core.catalog.frameworks import FRAMEWORKS
+from core.catalog.installed import interpreter
 from core.catalog.strategies import strategy_of
 from core.devices.nvidia.preflight import BY_BUS, ORDER, VISIBLE
 from core.language import tr

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import socket
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,17 +14,27 @@ from core.config import builds
 from core.config.choices import ScriptChoices, absolute_folder, check_folder, resolve
 from core.config.finding import Finding, Mark, findings_of
 from core.devices.device import Device, own_id
+from core.devices.nvidia.preflight import ORDER, VISIBLE
 from core.diagnosis.device_argument import device_argument
 from core.language import join_sentences, tr, tr_noop
 from core.launchers import program
+from core.launchers.local import HOST
 from core.metrics.rules import NO_RULES, chosen_file, read_rules
 from core.metrics.text.expression import compile_expression
 from core.pythons.discovery import python_for_script
+from core.schema.paths import METRICS_VARIABLE
 from core.schema.settings import ReleaseWatch, Script, StopTimeouts, Training
 from core.schema.spec import SCRIPT, RunSpec
 from core.scripts.analysis import ScriptAnalysis, analyse_script, cautions
 from core.scripts.problems import problems
+from core.system.processes import RUN_DIR, TAG
 
+FROM_RUN = frozenset({TAG, RUN_DIR, METRICS_VARIABLE})
+"""Variables that the run sets."""
+FROM_DEVICES = frozenset({ORDER, VISIBLE})
+"""Variables that follow from the ticked devices."""
+PER_DEVICE = frozenset({"RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"})
+"""Variables that differ between the processes of a run with one process per device."""
 PREALLOCATE = "XLA_PYTHON_CLIENT_PREALLOCATE"
 JAX_MEMORY = frozenset({
     PREALLOCATE, "XLA_PYTHON_CLIENT_MEM_FRACTION", "XLA_CLIENT_MEM_FRACTION", "XLA_PYTHON_CLIENT_ALLOCATOR"
@@ -191,3 +203,40 @@ def _changed(path: str) -> tuple[int, int] | None:
     except (OSError, ValueError):
         return None
     return (stat.st_mtime_ns, stat.st_size) if stat else None
+
+
+def variable_problems(script: Script, launch_mode: str) -> list[str]:
+    """Return a sentence for each variable of a script that contradicts the ticked devices or cannot be used."""
+    fixed = FROM_DEVICES | PER_DEVICE if launch_mode == "per-device" else FROM_DEVICES
+    sentences = [
+        tr("{name} cannot be set for a script: Trainyard sets it from {what}. Leave it out.", name=name, what=what)
+        for names, what in ((fixed, tr("the chosen devices")), (FROM_RUN, tr("the run")))
+        for name in sorted(names & script.environment.keys())
+    ]
+    sentences += unset_variables(script)
+    port = script.environment.get("MASTER_PORT")
+    if port is not None and not _is_free(port):
+        sentences.append(
+            tr("MASTER_PORT {port} is in use or not a port. Leave it out: a free one is found.", port=port)
+        )
+    return sentences
+
+
+def unset_variables(script: Script) -> list[str]:
+    """Return a sentence for each variable that the script takes from this environment, which does not have it."""
+    return [
+        tr(
+            "The variable {name} is not set. The script takes its value from the environment: export {name}=... first.",
+            name=name,
+        )
+        for name in script.inherited
+        if name not in os.environ
+    ]
+
+
+def _is_free(port: str) -> bool:
+    with contextlib.suppress(ValueError, OSError, OverflowError), socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the program that listens there will
+        probe.bind((HOST, int(port)))
+        return True
+    return False

@@ -9,7 +9,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from importlib.machinery import PathFinder
 
-from core.catalog.frameworks import FRAMEWORKS, Framework, framework, has, interpreter
+from core.catalog.frameworks import FRAMEWORKS, Framework, framework
+from core.catalog.installed import has, interpreter
 from core.catalog.strategies import LAUNCH_MODES, STRATEGIES, Strategy, find_strategy, strategies_of, strategy_of
 from core.config import builds
 from core.config.finding import Finding, ProblemKind, batch_cure, cpu_cures, findings_of, python_cure
@@ -84,9 +85,11 @@ def problems(spec: RunSpec, devices: Sequence[Device]) -> list[Finding]:
     if device_problems := _device_problems(spec, strategy, devices):
         return [*missing, *device_problems]
     if spec.script:
-        from core.launchers import script  # not at the start of the window, which checks a recipe first
+        from core.config.script_check import (
+            variable_problems,  # not at the start of the window, which checks a recipe first
+        )
 
-        own = script.problems(spec.script, spec.strategy)
+        own = variable_problems(spec.script, spec.strategy)
     else:
         kinds = {device.kind for device in devices if device.id in spec.devices}
         own = [*_setting_problems(spec, strategy), *_training_problems(spec, kinds)]

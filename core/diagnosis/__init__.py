@@ -6,6 +6,6 @@
 - `causes`: the table of causes: how each is recognised and told
 - `failures`: why a run failed, in words
 - `device_argument`: the number of a GPU among the arguments of a program
-- `program_output`: the exception in what a Python program printed; lines with numbers that gave no measurement
+- `program_output`: the exception in what a Python program printed
 - `terminal`: what a terminal would show of what a program printed
 """

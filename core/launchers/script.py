@@ -5,13 +5,10 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import socket
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-from core.devices.nvidia.preflight import ORDER, VISIBLE
-from core.language import tr
 from core.launchers import program
 from core.launchers.local import HOST, environment, loopback_variables
 from core.launchers.torch_store import TorchStore
@@ -20,14 +17,8 @@ from core.schema.paths import METRICS_VARIABLE, WORKLOAD_FILE, log_of_rank, metr
 from core.schema.settings import Script
 from core.schema.spec import RankAssignment, RunSpec
 from core.system.helper_process import around, clean_environment
-from core.system.processes import RUN_DIR, TAG
+from core.system.processes import RUN_DIR
 
-FROM_RUN = frozenset({TAG, RUN_DIR, METRICS_VARIABLE})
-"""Variables that the run sets."""
-FROM_DEVICES = frozenset({ORDER, VISIBLE})
-"""Variables that follow from the ticked devices."""
-PER_DEVICE = frozenset({"RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"})
-"""Variables that differ between the processes of a run with one process per device."""
 AGENT_STORE = "TORCHELASTIC_USE_AGENT_STORE"
 """The variable that tells PyTorch's ranks whether a process other than rank 0 serves their store."""
 MEETING = frozenset({AGENT_STORE, "MASTER_ADDR", "MASTER_PORT"})
@@ -129,40 +120,3 @@ def tf_config(assignment: RankAssignment) -> str:
     """
     task = {"type": "worker", "index": assignment.rank}
     return json.dumps({"cluster": {"worker": list(assignment.addresses)}, "task": task})
-
-
-def problems(script: Script, launch_mode: str) -> list[str]:
-    """Return a sentence for each variable of a script that contradicts the ticked devices or cannot be used."""
-    fixed = FROM_DEVICES | PER_DEVICE if launch_mode == "per-device" else FROM_DEVICES
-    sentences = [
-        tr("{name} cannot be set for a script: Trainyard sets it from {what}. Leave it out.", name=name, what=what)
-        for names, what in ((fixed, tr("the chosen devices")), (FROM_RUN, tr("the run")))
-        for name in sorted(names & script.environment.keys())
-    ]
-    sentences += unset_variables(script)
-    port = script.environment.get("MASTER_PORT")
-    if port is not None and not _is_free(port):
-        sentences.append(
-            tr("MASTER_PORT {port} is in use or not a port. Leave it out: a free one is found.", port=port)
-        )
-    return sentences
-
-
-def unset_variables(script: Script) -> list[str]:
-    """Return a sentence for each variable that the script takes from this environment, which does not have it."""
-    return [
-        tr(
-            "The variable {name} is not set. The script takes its value from the environment: export {name}=... first.",
-            name=name,
-        )
-        for name in script.inherited
-        if name not in os.environ
-    ]
-
-
-def _is_free(port: str) -> bool:
-    with contextlib.suppress(ValueError, OSError, OverflowError), socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the program that listens there will
-        probe.bind((HOST, int(port)))
-        return True
-    return False

@@ -1,14 +1,13 @@
-"""Judge the memory of one device after a run: choose the verdict, word its sentence, and list what can be tried."""
+"""Judge the memory of one device after a run: choose the verdict, and word its sentence."""
 
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
-from core.language import Message, join_sentences, tr, tr_noop, tr_plural
+from core.language import join_sentences, tr, tr_noop, tr_plural
 from core.memory_watch.evidence import MemoryEvidence, UsageDelta, compare_usage
-from core.schema.event_kinds import ProcessInfo, Release, Verdict
+from core.schema.event_kinds import ProcessInfo, Verdict
 from core.system.procfs import STUCK
 from core.text import enumerated, size
 
@@ -340,58 +339,9 @@ def awaited(evidence: MemoryEvidence) -> str:
     return tr("{excess}; waiting until it is released.", excess=excess_words(evidence))
 
 
-MAX_PIDS = 40
 LISTED = tr_noop(
     "What you can try, gentlest first: find what uses this GPU (fuser -v /dev/nvidia*, as root) and end it; "
     "reset it (nvidia-smi --gpu-reset -i {device}, as root); reload the driver (modprobe -r, then modprobe); "
     "reboot. Trainyard never does these for you."
 )
 """The remedies in the sentences of a verdict."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Remedy:
-    """One step."""
-
-    step: str
-    """What it does: a sentence."""
-    command: str
-    """A shell command that does it."""
-
-
-def remedies(releases: Iterable[Release], devices: Mapping[str, Mapping[str, object]]) -> list[Remedy]:
-    """Return the steps for the devices of a run. `devices`: their events by id."""
-    found = list(releases)
-    steps: list[tuple[Remedy, dict[str, str]]] = []
-    for verdict, step in ((Verdict.HELD_BY_OTHERS, SEE_OTHERS), (Verdict.HELD_BY_RUN, END_OWN)):
-        pids = [each.pid for release in found if release.verdict is verdict for each in release.holders]
-        if pids:
-            steps.append((step, {"pids": " ".join(map(str, dict.fromkeys(pids[:MAX_PIDS])))}))
-    unexplained = [each.device_id for each in found if each.verdict is Verdict.UNEXPLAINED]
-    if unexplained:
-        steps.append((FIND, {}))
-        for device in unexplained:
-            known = devices.get(device, {})
-            bus, label = (str(known.get(name) or device) for name in ("pci_bus_id", "label"))
-            steps.append((RESET, {"bus": bus, "label": label}))
-        steps += [(RELOAD, {}), (REBOOT, {})]
-    return [Remedy(step=tr(step.step, **fields), command=step.command.format(**fields)) for step, fields in steps]
-
-
-SEE_OTHERS = Remedy(step=tr_noop("See what these processes are."), command="ps -o pid,user,etime,args -p '{pids}'")
-END_OWN = Remedy(step=tr_noop("End the processes of this run that are left."), command="kill -9 {pids}")
-FIND = Remedy(step=tr_noop("See which programs use the GPUs, and end those that you do not need."),
-              command="sudo fuser -v /dev/nvidia*")
-RESET = Remedy(
-    step=tr_noop("Reset {label}. No program may use it meanwhile."), command="sudo nvidia-smi --gpu-reset -i {bus}"
-)
-RELOAD = Remedy(
-    step=tr_noop("Reload the driver. No program may use a GPU meanwhile, the desktop included."),
-    command="sudo modprobe -r nvidia_uvm nvidia_drm nvidia_modeset nvidia && sudo modprobe nvidia_uvm",
-)
-REBOOT = Remedy(step=tr_noop("Restart the machine."), command="sudo systemctl reboot")
-
-
-def without_remedies(sentences: str) -> str:
-    """Return the sentences of a verdict without the remedies at their end, in the language in use."""
-    return join_sentences(tr(each) for each in Message.read(sentences).sentences if each.say != (LISTED,))

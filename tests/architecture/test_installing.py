@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 import core
-from core.catalog.frameworks import framework, has, interpreter
+from core.catalog.frameworks import framework
+from core.catalog.installed import has, interpreter
 from tests.support import packages
 from tests.support.pythons import install, make_environment, write_program
 

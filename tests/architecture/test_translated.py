@@ -20,7 +20,7 @@ WORDS_OF_A_PROGRAM = "compared with what another program says"
 MARKUP = "HTML or a style sheet"
 IDENTIFIER = "a value that is stored and compared, and translated where it is shown"
 EXEMPT = {
-    "core/catalog/frameworks.py": dict.fromkeys(
+    "core/catalog/installed.py": dict.fromkeys(
         ("import sys; ", "import torch; ", "import importlib.metadata"), PROGRAM
     ),
     "core/diagnosis/causes.py": {"Root Cause (first": WORDS_OF_A_PROGRAM},
@@ -57,7 +57,7 @@ EXEMPT = {
     "core/pythons/python_info.py": {
         "import sys\n": PROGRAM, "{} -m pip install {}": PROGRAM, "uv pip install --python {} {}": PROGRAM,
     },
-    "core/memory_watch/verdict.py": {"sudo ": PROGRAM},
+    "gui/runs/verdicts.py": {"sudo ": PROGRAM},
     "core/results/page.py": {"\n:root{": MARKUP, "width=device-width": MARKUP, "<!doctype html>": MARKUP},
     "core/results/chart.py": {".head{": MARKUP, "<?xml ": MARKUP},
     "core/history/summary_cache.py": dict.fromkeys(

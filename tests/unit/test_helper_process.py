@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from core.catalog.frameworks import has
+from core.catalog.installed import has
 from core.launchers import export_model
 from core.pythons.python_info import PythonProbe
 from core.system import helper_process

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from core.catalog.frameworks import nccl_version
+from core.catalog.installed import nccl_version
 from core.config import abilities
 from core.config.abilities import PART_ABILITIES
 from core.errors import RunError

@@ -2,7 +2,7 @@
 
 import pytest
 
-from core.diagnosis.program_output import last_line, unread_lines
+from core.cli.output import last_line, unread_lines
 
 LOG = """Loading 60000 images
 [2024-05-04 10:12:31] start

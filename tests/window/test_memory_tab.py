@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QLabel, QPushButton, QTableView, QWidget
 from core.devices.device import Device, Process, Sample, Survey
 from core.history.device_use import largest_others
 from core.language import join_sentences, stored, tr
-from core.memory_watch.verdict import LISTED, remedies, without_remedies
+from core.memory_watch.verdict import LISTED
 from core.runs.facts import RunFacts, RunState
 from core.schema.event_kinds import ProcessInfo, Release, Verdict
 from core.series.run_series import RunSeries
@@ -33,7 +33,7 @@ from gui.features.memory.tab import (
     part_brushes,
 )
 from gui.runs import verdicts as memory_verdicts
-from gui.runs.verdicts import sentences
+from gui.runs.verdicts import remedies, sentences, without_remedies
 from tests.support.acting import played
 from tests.support.recorded import BEGAN, ENDED, GB, finding, recorded
 from tests.support.running import start

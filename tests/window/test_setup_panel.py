@@ -13,7 +13,7 @@ from PySide6.QtCore import Qt, QTimer
 from PySide6.QtGui import QDesktopServices
 from PySide6.QtWidgets import QCheckBox, QLabel, QLineEdit, QMessageBox, QSpinBox
 
-from core.catalog import frameworks, recipes
+from core.catalog import installed, recipes
 from core.catalog.recipes import standalone
 from core.config import validation
 from core.errors import RunError
@@ -108,7 +108,7 @@ def hanging_python(tmp_path, monkeypatch) -> Iterator[Path]:
     """A Python with PyTorch on disk that does not respond until the file `go` is there. It is waited for so long."""
     for asked in (PythonProbe.__init__, problems):
         monkeypatch.setitem(asked.__kwdefaults__, "timeout_s", PATIENCE_S)
-    monkeypatch.setattr(frameworks, "TIMEOUT_S", PATIENCE_S)
+    monkeypatch.setattr(installed, "TIMEOUT_S", PATIENCE_S)
     python = tmp_path / "hangs" / "bin" / "python"
     package = tmp_path / "hangs" / "lib" / "python3.11" / "site-packages" / "torch"
     for folder in (python.parent, package):

@@ -14,7 +14,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from core.catalog.frameworks import framework, installed_version, nccl_version
+from core.catalog.frameworks import framework
+from core.catalog.installed import installed_version, nccl_version
 from core.catalog.recipes import BUILT_IN
 from core.catalog.strategies import strategy_of
 from core.errors import RunError

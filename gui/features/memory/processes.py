@@ -14,7 +14,6 @@ from PySide6.QtWidgets import QFrame
 
 from core.devices.device import Sample, Survey, short_name, shown_name
 from core.language import join_sentences, tr, tr_noop
-from core.memory_watch.verdict import remedies
 from core.runs.facts import state_info
 from core.schema.event_kinds import ProcessInfo
 from core.system.own_processes import is_trainyard
@@ -28,7 +27,7 @@ from gui.base.theme import current_theme, look
 from gui.features.memory import scanner
 from gui.features.memory.scanner import KnownRuns, OrphanScanner, ProcessEntry, ProcessTerminator
 from gui.features.memory.tab import THIS_RUN, MemoryKnowledge, memory_bars, swatch
-from gui.runs.verdicts import ended_words, no_verdict_words, seen_words, verdict_rows
+from gui.runs.verdicts import ended_words, no_verdict_words, remedies, seen_words, verdict_rows
 from gui.widgets.buttons import compact_button
 from gui.widgets.dialogs import ask
 from gui.widgets.elided_label import ElidedLabel

@@ -12,14 +12,13 @@ from PySide6.QtWidgets import QScrollArea, QSizePolicy, QStyledItemDelegate, QSt
 
 from core.devices.device import Device, Sample, Survey
 from core.language import tr, tr_noop
-from core.memory_watch.verdict import Remedy
 from core.schema.event_kinds import ProcessInfo
 from gui.base.colours import faint
 from gui.base.formatting import fine_gigabytes, gigabytes
 from gui.base.painting import Index, draw_elided, outline
 from gui.base.text_size import scaled
 from gui.base.theme import Theme, current_theme, mark
-from gui.runs.verdicts import VerdictRow
+from gui.runs.verdicts import Remedy, VerdictRow
 from gui.widgets.buttons import compact_button
 from gui.widgets.layouts import grid, scroll_down, vbox
 from gui.widgets.messages import MessageStrip

@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QButtonGroup, QPushButton, QWidget
 
 from core.catalog import frameworks as catalog
 from core.catalog import recipes, strategies
-from core.catalog.frameworks import interpreter
+from core.catalog.installed import interpreter
 from core.catalog.recipes import RecipeFile
 from core.config.choices import RecipeChoices, default_learning_rate
 from core.devices.device import Device
