@@ -1,4 +1,4 @@
-"""Tables: columns that are declared once, as cells for people, as Markdown, as CSV and as JSON."""
+"""Columns that are declared once, as tables for people, Markdown, CSV and JSON; text in the columns of a terminal."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
+from unicodedata import east_asian_width
 
-from core.text import columns, replace_control_characters, short
+from core.text import replace_control_characters, short
 
 Row = TypeVar("Row")
 MARKUP = re.compile(r"[\\`*\[\]<>|~&]|(?<!\w)_|_(?!\w)")
@@ -120,3 +121,39 @@ def _spreadsheet_cell(value: object) -> object:
 def as_text(value: str) -> str:
     """Return a text that no spreadsheet would calculate: `=1+1` begins with an apostrophe."""
     return f"'{value}" if value.startswith(FORMULA) else value
+
+
+def columns(text: str) -> int:
+    """Return the columns of a text on a terminal, where a Chinese character takes two."""
+    return sum(map(_columns, text))
+
+
+def cut_to_columns(text: str, limit: int) -> str:
+    """Return the beginning of a text that takes at most `limit` columns."""
+    left = limit
+    for position, each in enumerate(text):
+        left -= _columns(each)
+        if left < 0:
+            return text[:position]
+    return text
+
+
+def wrap(text: str, limit: int) -> list[str]:
+    """Return a text in lines of at most `limit` columns, broken at spaces and between Chinese characters."""
+    lines = [""]
+    for space, word in re.findall(_WORD, text):
+        if columns(lines[-1] + space + word) > limit and lines[-1]:
+            lines.append(word)
+        else:
+            lines[-1] += space + word
+    return lines
+
+
+_WIDE = "\u2e80-\u9fff\uf900-\ufaff\uff00-\uff60"
+_CLOSING = "。，、；：！？）”》"
+_WORD = rf"(\s*)([（“《]?(?:[{_WIDE}]|[^\s{_WIDE}]+)[{_CLOSING}]*)"  # compiled when first used: it takes a millisecond
+"""A space, and what is not broken: a word, or a Chinese character, with the punctuation that belongs to it."""
+
+
+def _columns(character: str) -> int:
+    return 2 if east_asian_width(character) in {"W", "F"} else 1

@@ -1,11 +1,10 @@
-"""Join names and phrases, fit text to the columns of a terminal, make it safe to show; format sizes and durations."""
+"""Join names and phrases, make text safe to show; format sizes and durations."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
 from functools import reduce
-from unicodedata import east_asian_width
 
 from core.language import join, tr, tr_noop
 
@@ -39,36 +38,6 @@ def capital(phrase: str) -> str:
     return f"{phrase[:1].upper()}{phrase[1:]}"
 
 
-def join_labels(labels: Sequence[str]) -> str:
-    """Return labels of devices as `join_names` does, but `GPU 0 to 7` for three or more in a row."""
-    return _row(labels) or join_names(labels)
-
-
-def _row(labels: Sequence[str]) -> str:
-    """Return `GPU 0 to 7`; the empty string for labels that are no row."""
-    kinds = {label.rpartition(" ")[0] for label in labels}
-    numbers = [label.rpartition(" ")[2] for label in labels]
-    if len(labels) < MIN_ROW or len(kinds) != 1 or not all(number.isdecimal() for number in numbers):
-        return ""
-    first, last = int(numbers[0]), int(numbers[-1])
-    if last - first >= len(labels) or [int(number) for number in numbers] != list(range(first, last + 1)):
-        return ""
-    return tr("{kind} {first} to {last}", kind=kinds.pop(), first=first, last=last)
-
-
-def list_labels(labels: Sequence[str]) -> str:
-    """Return `GPU 0 to 3` or `GPU 0, 2 and 5`, or all labels where they are of several kinds."""
-    kinds = {label.rpartition(" ")[0] for label in labels}
-    numbers = [label.rpartition(" ")[2] for label in labels]
-    if row := _row(labels):
-        return row
-    if len(labels) > 1 and len(kinds) == 1 and all(number.isdecimal() for number in numbers):
-        return f"{kinds.pop()} {join_names(first_names(numbers, limit=2 * MAX_NAMES))}".lstrip()
-    return join_names(first_names(labels, limit=2 * MAX_NAMES)) or tr("no device")
-
-
-MIN_ROW = 3
-"""Devices with consecutive numbers that are named by the first and the last."""
 MAX_NAMES = 5
 """Names that a sentence lists; it counts the rest. A run can leave a thousand processes behind."""
 MORE = tr_noop("{count} more")
@@ -91,42 +60,6 @@ def short(value: object) -> str:
     if isinstance(value, float):
         return f"{value:.4g}"
     return str(value) if value is not None else "-"
-
-
-def columns(text: str) -> int:
-    """Return the columns of a text on a terminal, where a Chinese character takes two."""
-    return sum(map(_columns, text))
-
-
-def cut_to_columns(text: str, limit: int) -> str:
-    """Return the beginning of a text that takes at most `limit` columns."""
-    left = limit
-    for position, each in enumerate(text):
-        left -= _columns(each)
-        if left < 0:
-            return text[:position]
-    return text
-
-
-def wrap(text: str, limit: int) -> list[str]:
-    """Return a text in lines of at most `limit` columns, broken at spaces and between Chinese characters."""
-    lines = [""]
-    for space, word in re.findall(_WORD, text):
-        if columns(lines[-1] + space + word) > limit and lines[-1]:
-            lines.append(word)
-        else:
-            lines[-1] += space + word
-    return lines
-
-
-_WIDE = "\u2e80-\u9fff\uf900-\ufaff\uff00-\uff60"
-_CLOSING = "。，、；：！？）”》"
-_WORD = rf"(\s*)([（“《]?(?:[{_WIDE}]|[^\s{_WIDE}]+)[{_CLOSING}]*)"  # compiled when first used: it takes a millisecond
-"""A space, and what is not broken: a word, or a Chinese character, with the punctuation that belongs to it."""
-
-
-def _columns(character: str) -> int:
-    return 2 if east_asian_width(character) in {"W", "F"} else 1
 
 
 SPACES = "\u2009\u202f\xa0"

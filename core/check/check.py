@@ -18,13 +18,13 @@ from typing import Any
 
 from core.check.keeper import end_runs, keep
 from core.devices.device import Device, Survey
+from core.devices.names import join_labels
 from core.errors import RunError
 from core.history.device_use import UseFinder, users_words
 from core.language import tr
 from core.system.folders import cache_folder, make_cache_folder
 from core.system.helper_process import HelperProcess
 from core.system.own_processes import QUESTIONS, own_command
-from core.text import join_labels
 
 ANSWER_S, START_S = 5.0, 30.0
 """Seconds to wait for an answer of the driver, and for its first: without persistence mode it prepares each GPU."""

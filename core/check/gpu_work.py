@@ -18,6 +18,7 @@ from core.catalog.installed import has, interpreter
 from core.check.check import CouldNotLook, NotApplicable, Outcome, Problem, Scope
 from core.check.machine import MEMORY, PROCESSES
 from core.devices.device import Device
+from core.devices.names import join_labels
 from core.devices.nvidia.preflight import BY_BUS, ORDER, VISIBLE
 from core.devices.reader import KERNEL_LOG
 from core.language import tr, tr_noop
@@ -25,7 +26,7 @@ from core.launchers import p2p
 from core.launchers.local import free_addresses, loopback_variables
 from core.memory_watch.gpu_processes import scan
 from core.system.helper_process import HelperProcess, clean_environment
-from core.text import join_labels, join_phrases, size
+from core.text import join_phrases, size
 
 OF_ONE = tr_noop("{label}: {words}")
 PROBE = Path(__file__).with_name("gpu_probe.py")

@@ -17,13 +17,14 @@ from core.check.check import CouldNotLook, NotApplicable, Problem, Scope
 from core.config import builds
 from core.config.finding import problems_of
 from core.devices.device import Device
+from core.devices.names import join_labels
 from core.devices.nvidia import preflight
 from core.devices.nvidia.health import problems
 from core.devices.reader import KERNEL_LOG
 from core.doctor.sources import XID, kernel_messages
 from core.language import tr, tr_noop
 from core.pythons.discovery import PythonSearch
-from core.text import join_labels, join_names, join_phrases, size
+from core.text import join_names, join_phrases, size
 
 OLDEST_DRIVER = 525
 """The first major version whose NVML tells used memory apart from the driver's reserve, and that PyTorch 2 needs."""

@@ -17,7 +17,8 @@ from core.launchers.loopback import ALLOW
 from core.schema.setting import Flag, OneOf, Setting, settings_of
 from core.schema.settings import Checkpoints, ReleaseWatch, StopTimeouts, Training
 from core.schema.spec import RunSpec
-from core.text import join_names, wrap
+from core.table import wrap
+from core.text import join_names
 
 WRONG_USE = 2
 INTERRUPTED = 130

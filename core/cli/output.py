@@ -30,8 +30,8 @@ from core.runs.run import Run, folders_mark
 from core.schema.event_kinds import Verdict, shortened
 from core.series import report
 from core.series.report import check_free, export_bytes
-from core.table import Column, Row, Table, aligned
-from core.text import cut_to_columns, first_names, join_phrases, replace_control_characters, size, wrap
+from core.table import Column, Row, Table, aligned, cut_to_columns, wrap
+from core.text import first_names, join_phrases, replace_control_characters, size
 
 if TYPE_CHECKING:
     from core.results.chart import Chart

@@ -29,12 +29,13 @@ from core.language import tr, tr_noop
 from core.metrics.reading import IN_EPOCH
 from core.queue.listing import why_it_waits
 from core.runs.facts import RunFacts, RunState, state_info
-from core.runs.foreign import execution_warning
+from core.runs.owners import execution_warning
 from core.runs.run import Run
 from core.schema.event_kinds import Metrics, StopStep, Verdict
 from core.schema.settings import StopTimeouts, escalation_steps
 from core.schema.spec import RunSpec
-from core.text import as_sentence, cut_to_columns, first_names, join_names, replace_control_characters
+from core.table import cut_to_columns
+from core.text import as_sentence, first_names, join_names, replace_control_characters
 
 EXIT_CODES = {
     RunState.FINISHED: 0, RunState.FAILED: 1, RunState.STOPPED: 3, RunState.PAUSED: 3, RunState.LOST: 4,

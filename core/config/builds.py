@@ -16,10 +16,11 @@ from core.catalog.frameworks import FRAMEWORKS, Framework
 from core.catalog.installed import torch_architectures
 from core.catalog.strategies import strategy_of
 from core.config.finding import TICK, Cure, Finding, Mark, cpu_cures, python_cure
-from core.devices.device import Device, short_name
+from core.devices.device import Device
+from core.devices.names import join_labels, short_name
 from core.language import join_sentences, tr, tr_noop
 from core.schema.spec import RunSpec
-from core.text import BYTES_PER_GB, join_labels
+from core.text import BYTES_PER_GB
 
 if TYPE_CHECKING:
     from core.pythons.python_info import Package, PythonInfo

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 from core.config.finding import Finding, Mark, batch_cure
-from core.devices.device import TIMES, Device, Survey
+from core.devices.device import Device, Survey
+from core.devices.names import TIMES
 from core.diagnosis.causes import Cause
 from core.diagnosis.failures import failure_of
 from core.history.differences import BATCH, OTHER, WORKLOAD, Settings, rank

@@ -15,13 +15,14 @@ from core.catalog.strategies import LAUNCH_MODES, STRATEGIES, Strategy, find_str
 from core.config import builds
 from core.config.finding import Finding, ProblemKind, batch_cure, cpu_cures, findings_of, python_cure
 from core.devices.device import Device, split_name
+from core.devices.names import join_labels
 from core.diagnosis.causes import BLOCKING
 from core.language import tr, tr_noop, tr_plural
 from core.launchers import loopback
 from core.schema.setting import RECIPE, Setting, settings_of
 from core.schema.settings import Training
 from core.schema.spec import RunSpec
-from core.text import join_labels, join_names
+from core.text import join_names
 
 KIND_NAMES = {"cpu": tr_noop("CPU devices"), "nvidia": tr_noop("NVIDIA GPUs")}
 

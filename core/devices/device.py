@@ -1,15 +1,12 @@
-"""Devices, the kinds of devices, samples (readings at a time), and names of devices on this and other machines."""
+"""Devices, the kinds of devices, samples (readings at a time), and ids of devices on this and other machines."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
-from functools import cache
 from operator import attrgetter
 from typing import NamedTuple
 
-from core.language import tr, tr_plural
 from core.schema.codec import Sentence
 
 SLOWDOWNS = ("hardware slowdown", "too hot", "far too hot", "power supply")
@@ -150,40 +147,6 @@ class Survey:
         return None if arrived is None else max(0.0, now - arrived)
 
 
-WITH_CORES = re.compile(r"(?P<model>.*), (?P<count>\d{1,6}) cores?", re.DOTALL)
-"""The name of a CPU device: see `core.devices.cpu`."""
-BETWEEN_KINDS, TIMES = " + ", " × "
-"""Between kinds of devices, and between their number and kind: see `core.history.summary.device_text`."""
-NOISE = ("(R)", "(TM)", "NVIDIA ", "GeForce ", " Processor", " CPU")
-"""Parts of product names to leave out."""
-
-
-def shown_name(name: str) -> str:
-    """Return the name of a device, or of several kinds with their numbers, in the language in use."""
-    return BETWEEN_KINDS.join(map(_shown, name.split(BETWEEN_KINDS)))
-
-
-def short_kinds(devices: str) -> str:
-    """Return devices with the short names of their kinds."""
-    kinds = (each.split(TIMES, 1) for each in devices.split(BETWEEN_KINDS))
-    return BETWEEN_KINDS.join(TIMES.join([*number, short_name(kind)]) for *number, kind in kinds)
-
-
-@cache
-def short_name(name: str) -> str:
-    """Return the short name of a product: `RTX 4090`."""
-    for noise in NOISE:
-        name = name.replace(noise, " " if noise.startswith(" ") else "")
-    return " ".join(name.split()).replace(" ,", ",")
-
-
-def _shown(name: str) -> str:
-    found = WITH_CORES.fullmatch(name)
-    if found is None:
-        return name
-    return tr_plural("{model}, {count} core", "{model}, {count} cores", int(found["count"]), model=found["model"])
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
     """One kind of device."""
@@ -209,19 +172,8 @@ KINDS: tuple[Kind, ...] = (
 
 
 SEPARATOR = "/"
-VALID = re.compile(r"[^\W_][\w.-]{0,62}")
 DEVICE_PREFIXES = tuple(prefix.lower() for kind in KINDS for prefix in (*kind.id_prefixes, "gpu:", ASLEEP_PREFIX))
 """How ids and short names of devices begin, in lower case."""
-
-
-def name_problem(name: str) -> str:
-    """Return why a host cannot have this name; the empty string if it can."""
-    if VALID.fullmatch(name):
-        return ""
-    return tr(
-        "A host cannot be named {name!r}. Use at most 63 letters, digits, dots, - and _, with a letter or digit first.",
-        name=name,
-    )
 
 
 def full_name(host: str, device: str) -> str:

@@ -6,11 +6,12 @@ import math
 from itertools import pairwise
 from pathlib import PurePath
 
+from core.devices.names import list_labels
 from core.language import tr, tr_noop, tr_plural
 from core.runs.facts import RunFacts, RunState
 from core.schema.event_kinds import Phase, RunDevice, WorkerStart
 from core.schema.spec import RunSpec
-from core.text import as_sentence, duration, join_phrases, list_labels
+from core.text import as_sentence, duration, join_phrases
 
 SENTENCES = {
     "devices": tr_noop("checking the devices {seconds}"),

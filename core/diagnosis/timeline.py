@@ -9,6 +9,7 @@ from heapq import merge
 from itertools import takewhile
 from typing import Any, ClassVar, NamedTuple
 
+from core.devices.names import list_labels
 from core.diagnosis.start_phases import StartAccount
 from core.language import join_sentences, tr, tr_noop
 from core.runs.facts import RunFacts, RunState, state_info
@@ -16,7 +17,7 @@ from core.schema import event_kinds as kinds
 from core.schema.event_kinds import RunProgress
 from core.schema.events import Event, last_step
 from core.schema.spec import RunSpec
-from core.text import disk, duration, first_names, join_names, join_phrases, list_labels
+from core.text import disk, duration, first_names, join_names, join_phrases
 
 Values = Mapping[str, Sequence[float | None]]
 

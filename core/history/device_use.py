@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from core.devices.device import Device, Sample, Survey
+from core.devices.names import join_labels
 from core.errors import RunError
 from core.history.index import RunIndex, all_runs
 from core.history.summary import RunSummary, present_facts
@@ -17,7 +18,7 @@ from core.runs.facts import state_info
 from core.schema.event_kinds import ProcessInfo
 from core.schema.spec import read_spec
 from core.system.processes import glance
-from core.text import first_names, join_labels, join_names, size
+from core.text import first_names, join_names, size
 
 LARGE_SHARE = 0.25
 """Part of a GPU's memory from which other programs on it are reported before a start. A desktop uses less."""

@@ -12,7 +12,7 @@ from functools import cache
 from itertools import chain
 from pathlib import Path, PurePath
 
-from core.devices.device import short_kinds
+from core.devices.names import short_kinds
 from core.errors import RunError
 from core.history.index import RunIndex
 from core.history.summary import SWEEP, RunSummary, setting_words

@@ -14,7 +14,7 @@ from core.history.summary import RunSummary, SummaryReader, name_and_kind
 from core.history.summary_cache import LARGEST, CachedSummary, SummaryCache
 from core.language import tr
 from core.runs.facts import RunState, state_info
-from core.runs.foreign import owner_of_run
+from core.runs.owners import owner_of_run
 from core.runs.run import folders_mark, mark
 from core.schema.files import is_regular
 from core.schema.paths import SCALING_SUFFIX, SPEC_FILE

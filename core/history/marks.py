@@ -24,7 +24,7 @@ from typing import Any
 
 from core.language import tr
 from core.runs import foreign
-from core.runs.foreign import owner_of_run
+from core.runs.owners import owner_of_run
 from core.schema.event_kinds import MarkChange, read_all
 from core.schema.events import parse
 from core.schema.files import open_to_append, open_to_read, write_whole

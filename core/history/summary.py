@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
-from core.devices.device import BETWEEN_KINDS, TIMES, shown_name
+from core.devices.names import BETWEEN_KINDS, TIMES, shown_name
 from core.history.marks import NO_MARKS, Marks, read_marks
 from core.language import tr
 from core.runs.facts import RunFacts, RunState, state_info, worst

@@ -6,10 +6,10 @@ While the file is damaged, or of a newer version, it is not written: what is in 
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
-from core.devices.device import name_problem
 from core.errors import RunError
 from core.language import join_sentences, tr
 from core.schema.files import parse_json, read_whole
@@ -25,6 +25,7 @@ VERSION = 1
 MAX_BYTES = 256 * 1024
 MAX_CHARACTERS = 1024
 """Longest command."""
+VALID = re.compile(r"[^\W_][\w.-]{0,62}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +42,7 @@ class Host:
         texts = (self.name, self.address, self.command)
         if not all(isinstance(each, str) for each in texts):
             raise ValueError(tr("Name, address and command of a host must be texts."))
-        if problem := name_problem(self.name) or self.carrier.address_problem or _command_problem(self.command):
+        if problem := _name_problem(self.name) or self.carrier.address_problem or _command_problem(self.command):
             raise ValueError(problem)
 
     @property
@@ -170,6 +171,16 @@ def remove(name: str) -> Host:
 
 def _unchanged(problem: str) -> str:
     return join_sentences([problem, tr("Nothing was changed.")])
+
+
+def _name_problem(name: str) -> str:
+    """Return why a host cannot have this name; the empty string if it can."""
+    if VALID.fullmatch(name):
+        return ""
+    return tr(
+        "A host cannot be named {name!r}. Use at most 63 letters, digits, dots, - and _, with a letter or digit first.",
+        name=name,
+    )
 
 
 def _command_problem(command: str) -> str:

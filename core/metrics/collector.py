@@ -16,6 +16,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 from core.catalog import strategies
 from core.history.summary import LOSS, VALIDATION_LOSS
@@ -34,6 +35,7 @@ from core.system import procfs
 from core.system.processes import RUN_DIR, TAG
 from core.system.procfs import PROC
 
+Found = TypeVar("Found")
 INTERVAL_S = 0.25
 """Seconds between two reads."""
 PROGRESS_S = 0.5
@@ -305,13 +307,13 @@ class FileOwners:
             return set()
         self._looked = self._clock()
         own = [pid for pid, run_id in self._tagged().items() if run_id == self._run_id]
-        paths = {path for pid in own for path in procfs.open_paths(pid, self._proc)}
+        paths = {path for pid in own for path in _opened(pid, self._proc, os.readlink)}
         return {Path(path).parent for path in paths if path.startswith("/") and may_have_metrics(path)}
 
     def _judge(self, path: str, state: os.stat_result) -> bool:
         tagged, inode = self._tagged(), (state.st_dev, state.st_ino)
         others = {*tagged.values()} - {self._run_id}
-        if others and (holders := {run for pid, run in tagged.items() if inode in procfs.open_files(pid, self._proc)}):
+        if others and (holders := {run for pid, run in tagged.items() if inode in _opened(pid, self._proc, _inode)}):
             self._writers[path] = {self._run_id} if self._run_id in holders else holders
         active = {*others, *(run for run, until in self._until.items() if state.st_mtime <= until)} - {self._run_id}
         claims = [(length, run) for run in active if (length := self._claim(self._folders[run], path))]
@@ -355,3 +357,18 @@ class FileOwners:
         least = len(self._folder) if file.startswith(f"{self._folder}/") else 1
         nearer = {folder for folder in folders if len(folder) > least and file.startswith(f"{folder}/")}
         return max(map(len, nearer | (folders & {self._folder})), default=0)
+
+
+def _opened(pid: int, proc: Path, look: Callable[[Path], Found]) -> set[Found]:
+    """Return what `look` says of each file that a process has open, or of other things such as `pipe:[1]`."""
+    folder, found = proc / str(pid) / "fd", set()
+    with contextlib.suppress(OSError):  # it has ended
+        for name in os.listdir(folder):  # noqa: PTH208 (only names are needed)
+            with contextlib.suppress(OSError):  # closed in the meantime
+                found.add(look(folder / name))
+    return found
+
+
+def _inode(path: Path) -> tuple[int, int]:
+    state = path.stat()
+    return state.st_dev, state.st_ino

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from core.devices.names import list_labels
 from core.history.differences import differences_below
 from core.history.summary import RunSummary, SummaryReader
 from core.language import join_sentences, tr, tr_noop, tr_plural
@@ -20,16 +21,7 @@ from core.runs.run import Run, folders_mark
 from core.schema.codec import encode
 from core.schema.event_kinds import Release, Verdict
 from core.schema.paths import EVENTS, SUPERVISOR_EVENTS
-from core.text import (
-    as_sentence,
-    duration,
-    first_names,
-    join_names,
-    join_phrases,
-    list_labels,
-    one_line,
-    replace_control_characters,
-)
+from core.text import as_sentence, duration, first_names, join_names, join_phrases, one_line, replace_control_characters
 
 OVER_WITHIN_S = 30.0
 """Seconds to wait for the end of a run: its supervisor may still be leaving."""

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from core.devices.device import Device
+from core.devices.names import join_labels
 from core.errors import RunError
 from core.language import tr, tr_noop, tr_plural
 from core.queue import folder
@@ -26,7 +27,7 @@ from core.schema.paths import WORKLOAD_FILE
 from core.schema.spec import RunSpec, read_spec, write_spec
 from core.supervisor.companion import Companion
 from core.system.own_processes import QUEUE, own_command
-from core.text import duration, join_labels, join_names
+from core.text import duration, join_names
 
 TELL_S = 30.0
 """Seconds between two estimates of the end of a run."""

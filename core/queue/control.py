@@ -27,8 +27,8 @@ from core.queue.request import QueueRequest, change_request, hash_of, read_reque
 from core.runs import foreign
 from core.runs.directory import cannot_write, launch
 from core.runs.facts import RunFacts, RunState, state_info
-from core.runs.foreign import owner_of_run
 from core.runs.lock import take
+from core.runs.owners import owner_of_run
 from core.runs.requests import Requests
 from core.runs.run import Run
 from core.schema.event_kinds import Notice, Queued, StateChange

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from core.devices.device import Device
+from core.devices.names import join_labels, list_labels
 from core.errors import RunError
 from core.history.index import directories
 from core.language import Message, join_sentences, tr, tr_noop, tr_plural
@@ -18,13 +19,13 @@ from core.queue.folder import facts_of, own_line
 from core.queue.line import Line, last_state
 from core.queue.request import QueueRequest, read_request
 from core.runs.facts import RunState
-from core.runs.foreign import owner_of_run
+from core.runs.owners import owner_of_run
 from core.schema.files import is_regular, parse_json
 from core.schema.paths import EVENTS, QUEUE_FILE, SPEC_FILE, SUPERVISOR_EVENTS
 from core.schema.spec import read_spec
 from core.system import processes, procfs
 from core.system.processes import user_name
-from core.text import as_sentence, join_labels, join_names, list_labels
+from core.text import as_sentence, join_names
 
 QUEUED, IS_HELD = "queued", "held"
 STATE_WORDS = {QUEUED: tr_noop("queued"), IS_HELD: tr_noop("held")}

@@ -13,7 +13,7 @@ from typing import Any
 
 from core.arrays import np
 from core.catalog.frameworks import framework_title
-from core.devices.device import shown_name
+from core.devices.names import shown_name
 from core.diagnosis.timeline import Timeline, TimelineEntry
 from core.history.summary import LOSS, VALIDATION_LOSS, setting_words
 from core.language import tr, tr_noop, tr_plural

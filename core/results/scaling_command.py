@@ -23,7 +23,7 @@ from core.history.summary import present_facts
 from core.language import join_sentences, tr
 from core.results.scaling_record import ScalingRecord, read_record
 from core.runs.facts import state_info
-from core.runs.foreign import owner_of_file
+from core.runs.owners import owner_of_file
 from core.system import processes
 from core.system.logout import start_in_background
 from core.system.own_processes import own_command

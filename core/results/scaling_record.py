@@ -25,7 +25,7 @@ from core.history.index import is_run
 from core.history.marks import why_no_name
 from core.language import stored, tr, tr_plural
 from core.runs.directory import ROOT_MODE, cannot_make
-from core.runs.foreign import owner_of_file
+from core.runs.owners import owner_of_file
 from core.schema.codec import Sentence, decode
 from core.schema.files import is_regular, make_folder, read_json, write_whole
 from core.schema.paths import SCALING_SUFFIX

@@ -9,7 +9,7 @@ from typing import Any
 
 from core.arrays import np
 from core.catalog.strategies import strategy_of
-from core.devices.device import shown_name
+from core.devices.names import shown_name
 from core.errors import RunError
 from core.history.summary import LOSS, VALIDATION_LOSS, device_text
 from core.language import tr, tr_plural

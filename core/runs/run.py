@@ -23,7 +23,7 @@ from core.runs import directory, foreign, lock, stopped
 from core.runs.directory import keep_workload, read_part
 from core.runs.facts import RunFacts, RunState, state_info, without_present
 from core.runs.fold import fold
-from core.runs.foreign import owner_of_run
+from core.runs.owners import owner_of_run
 from core.runs.requests import REQUESTS
 from core.schema import paths
 from core.schema.event_log import Log

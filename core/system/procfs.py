@@ -26,9 +26,6 @@ STOPPED = frozenset("Tt")
 KERNEL_THREAD = 0x00200000
 """PF_KTHREAD of the kernel's `include/linux/sched.h`: a process without files and command line."""
 
-Inode = tuple[int, int]
-"""A file's device and inode number."""
-
 
 class Stat(NamedTuple):
     """Some fields of `/proc/PID/stat`."""
@@ -153,29 +150,6 @@ def working_dir(pid: int, proc: Path = PROC) -> str | None:
         return os.readlink(proc / str(pid) / "cwd")  # noqa: PTH115 (in another root it is no path here)
     except OSError:
         return None
-
-
-def open_files(pid: int, proc: Path = PROC) -> set[Inode]:
-    """Return the files that a process has open."""
-    folder = proc / str(pid) / "fd"
-    found = set()
-    with contextlib.suppress(OSError):  # it has ended
-        for name in os.listdir(folder):  # noqa: PTH208 (only names are needed)
-            with contextlib.suppress(OSError):  # closed in the meantime
-                state = os.stat(folder / name)  # noqa: PTH116
-                found.add((state.st_dev, state.st_ino))
-    return found
-
-
-def open_paths(pid: int, proc: Path = PROC) -> set[str]:
-    """Return the paths of the files that a process has open, and names of other kinds such as `pipe:[1]`."""
-    folder = proc / str(pid) / "fd"
-    found = set()
-    with contextlib.suppress(OSError):  # it has ended
-        for name in os.listdir(folder):  # noqa: PTH208 (only names are needed)
-            with contextlib.suppress(OSError):  # closed in the meantime
-                found.add(os.readlink(folder / name))  # noqa: PTH115 (the target may be no path)
-    return found
 
 
 def written_bytes(pid: int, proc: Path = PROC) -> float:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from core.devices.device import HEAT, LABEL_SEPARATOR, Device, Sample, Survey, short_name, shown_name
+from core.devices.device import HEAT, LABEL_SEPARATOR, Device, Sample, Survey
+from core.devices.names import short_name, shown_name
 from core.language import Message, tr, tr_plural
 from gui.base.formatting import DASH, memory, percent
 

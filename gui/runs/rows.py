@@ -14,7 +14,7 @@ from core.history.summary import RunSummary
 from core.language import tr, tr_noop
 from core.queue.listing import QueuedRun, QueueView
 from core.runs.facts import RunState, state_info
-from core.runs.foreign import execution_warning
+from core.runs.owners import execution_warning
 from core.schema.spec import RunSpec
 from core.text import join_phrases
 from gui.base.formatting import DAY_S, day, duration, moment, number

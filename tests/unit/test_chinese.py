@@ -11,7 +11,8 @@ from babel.messages.pofile import read_po
 from core import language
 from core.cli.__main__ import main
 from core.devices.cpu import cpu_devices
-from core.devices.device import Device, Sample, Survey, shown_name
+from core.devices.device import Device, Sample, Survey
+from core.devices.names import shown_name
 from core.diagnosis.timeline import Timeline, metric_title
 from core.history.summary import setting_words
 from core.language import Message, stored, tr, tr_plural

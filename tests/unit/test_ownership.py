@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from core.runs.foreign import MAX_VARIABLES, execution_warning
+from core.runs.owners import MAX_VARIABLES, execution_warning
 from tests.support.running import script_spec
 
 

@@ -2,17 +2,9 @@
 
 import pytest
 
-from core.text import (
-    BYTES_PER_GB,
-    BYTES_PER_MB,
-    as_sentence,
-    columns,
-    cut_to_columns,
-    join_labels,
-    join_names,
-    size,
-    wrap,
-)
+from core.devices.names import join_labels
+from core.table import columns, cut_to_columns, wrap
+from core.text import BYTES_PER_GB, BYTES_PER_MB, as_sentence, join_names, size
 
 
 def test_names_are_joined():

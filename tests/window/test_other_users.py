@@ -6,7 +6,7 @@ from PySide6.QtWidgets import QLabel
 
 from core.config import presets
 from core.runs.facts import RunState
-from core.runs.foreign import MAX_CHARACTERS
+from core.runs.owners import MAX_CHARACTERS
 from core.runs.run import Run
 from gui.runs.rows import owner_question
 from tests.support.recorded import recorded

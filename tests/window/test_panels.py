@@ -9,7 +9,8 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QContextMenuEvent
 
-from core.devices.device import Device, Sample, Survey, short_name
+from core.devices.device import Device, Sample, Survey
+from core.devices.names import short_name
 from core.diagnosis.evidence import OF_WORKER
 from core.history.summary import RunSummary
 from core.language import join_sentences, tr

@@ -21,7 +21,8 @@ from core.cli.options import INTERRUPTED
 from core.cli.output import ONE_DOCUMENT, answer, say, say_json, say_rows, show_screen, warn
 from core.cli.runs import survey
 from core.config import validation
-from core.devices.device import Device, Sample, Survey, full_name, shown_name
+from core.devices.device import Device, Sample, Survey, full_name
+from core.devices.names import shown_name
 from core.devices.nvidia.preflight import TIMEOUT_S
 from core.devices.sampler import Sampler
 from core.errors import RunError

@@ -43,7 +43,7 @@ from core.language import Message, join_sentences, tr, tr_plural
 from core.metrics.rules import file_beside
 from core.queue import control
 from core.queue.listing import claim_sentences, queue_view
-from core.runs.foreign import execution_warning, owner_of_file
+from core.runs.owners import execution_warning, owner_of_file
 from core.runs.run import Run
 from core.schema.spec import RunSpec
 from core.series import report

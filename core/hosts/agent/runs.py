@@ -13,7 +13,7 @@ from core.hosts.run_files import MAX_FILES, TAIL_BYTES, FilePart, FileParts, Run
 from core.language import tr
 from core.runs import stopped
 from core.runs.facts import RunState, state_info
-from core.runs.foreign import owner_of_run
+from core.runs.owners import owner_of_run
 from core.runs.run import Run, folders_mark, stat_of
 from core.schema.codec import encode
 from core.schema.files import open_to_read

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from core.catalog.frameworks import framework_title
 from core.catalog.strategies import strategy_of
-from core.devices.device import short_kinds
+from core.devices.names import short_kinds
 from core.history.summary import setting_words
 from core.language import tr, tr_noop, tr_plural
 from core.results.comparison import MAX_COLUMN, Comparison, Difference, Row, setting_text

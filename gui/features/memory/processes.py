@@ -12,14 +12,15 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QKeyEvent, QPixmap, QResizeEvent
 from PySide6.QtWidgets import QFrame
 
-from core.devices.device import Sample, Survey, short_name, shown_name
+from core.devices.device import Sample, Survey
+from core.devices.names import list_labels, short_name, shown_name
 from core.language import join_sentences, tr, tr_noop
 from core.runs.facts import state_info
 from core.schema.event_kinds import ProcessInfo
 from core.system.own_processes import is_trainyard
 from core.system.processes import ProcessId
 from core.system.procfs import available_bytes
-from core.text import list_labels, one_line
+from core.text import one_line
 from gui.base.colours import device_colours, device_labels
 from gui.base.formatting import DASH, age, memory, memory_size, percent
 from gui.base.text_size import scaled

@@ -18,7 +18,7 @@ from core.config.finding import TICK, Cure
 from core.config.presets import Preset, repeat_line, shell_line
 from core.devices.device import split_name
 from core.language import join_sentences, tr, tr_noop, tr_plural
-from core.runs.foreign import owner_of_file, owner_of_run
+from core.runs.owners import owner_of_file, owner_of_run
 from core.runs.run import Run
 from core.schema.paths import SUPERVISOR_EVENTS
 from core.schema.spec import RunSpec
