@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 import tempfile
@@ -22,6 +21,7 @@ from core.devices.names import join_labels
 from core.errors import RunError
 from core.history.device_use import UseFinder, users_words
 from core.language import tr
+from core.runs.lock import try_lock
 from core.system.folders import cache_folder, make_cache_folder
 from core.system.helper_process import HelperProcess
 from core.system.own_processes import QUESTIONS, own_command
@@ -203,9 +203,7 @@ def _locked(scope: Scope) -> bool:
         make_cache_folder(cache_folder())
         handle = os.open(cache_folder() / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         scope.stack.callback(os.close, handle)
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        if not try_lock(handle):
             return False
         scope.prefix += f"{os.fstat(handle).st_ino}-"  # the folders of checks that share this lock
         for folder in Path(tempfile.gettempdir()).glob(f"{scope.prefix}*"):

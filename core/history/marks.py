@@ -200,11 +200,8 @@ def note_change(run_dir: Path) -> None:
         with contextlib.suppress(FileNotFoundError):
             if path.lstat().st_size > MAX_CHANGES_BYTES:
                 path.unlink()
-        handle = open_to_append(path)
-        try:
-            os.write(handle, line.encode())
-        finally:
-            os.close(handle)
+        with os.fdopen(open_to_append(path), "ab") as file:
+            file.write(line.encode())
 
 
 class ChangedRuns:

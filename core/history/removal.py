@@ -29,14 +29,14 @@ from core.system.folders import cache_of_run
 from core.system.own_processes import is_main_process
 from core.system.processes import RUN_DIR, TAG, ProcessId
 from core.system.procfs import PROC, Stat
+from core.system.terminate import ProcessTarget
 from core.text import first_names, join_names
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OrphanedProcess:
+class OrphanedProcess(ProcessTarget):
     """A process of one user that belongs to a run which is over."""
 
-    process: ProcessId
     run_id: str
     run_dir: Path | None
     """The run's folder; None if it is gone or was not found."""

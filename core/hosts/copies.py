@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import hashlib
 import os
 import re
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from core.hosts.run_files import MAX_WHOLE_BYTES, SMALL, TAIL_BYTES, WHOLE, is_run_name, tail_hash, travels
 from core.runs.foreign import copies_folder
+from core.runs.lock import try_lock
 from core.schema.files import PRIVATE_FOLDER, make_folder, open_folder, open_to_append, open_to_read, write_parts
 from core.schema.paths import EVENTS, SPEC_FILE
 from core.system.folders import cache_of_run, make_cache_folder
@@ -71,9 +71,7 @@ class Copies:
         make_cache_folder(copies_folder())
         make_folder(self.root, PRIVATE_FOLDER)
         handle = open_to_append(self.root / LOCK)
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        if not try_lock(handle):
             os.close(handle)
             return False
         self._lock = handle

@@ -138,14 +138,15 @@ def _create(channel: socket.socket) -> None:
     """
     ours, theirs = socket.socketpair()
     if os.fork() == 0:
-        _answer(theirs, *_attempt(_make))
+        answer, made = _attempt(_make)
+        socket.send_fds(theirs, [answer], made)
         os._exit(0)
     theirs.close()
     answer, found, *_ = socket.recv_fds(ours, 4096, 2)
     os.wait()
     if answer == MADE:
         answer, _ = _attempt(lambda: _try(found))
-    _answer(channel, answer, found)
+    socket.send_fds(channel, [answer], found)
 
 
 def _attempt(act: Callable[[], list[int]]) -> tuple[bytes, list[int]]:
@@ -153,10 +154,6 @@ def _attempt(act: Callable[[], list[int]]) -> tuple[bytes, list[int]]:
         return MADE, act()
     except OSError as error:
         return _why(error).encode(), []
-
-
-def _answer(channel: socket.socket, answer: bytes, descriptors: Sequence[int]) -> None:
-    socket.send_fds(channel, [answer], descriptors)
 
 
 def _make() -> list[int]:

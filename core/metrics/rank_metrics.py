@@ -44,6 +44,7 @@ from core.metrics.merge import (
 )
 from core.metrics.reading import VALIDATION, Reading
 from core.metrics.rules import usable_rules
+from core.metrics.steps import modified
 from core.metrics.text.expression import compile_expression
 from core.metrics.text.log import LogReader
 from core.schema.event_kinds import MetricRestart
@@ -86,7 +87,7 @@ class RankReader:
         merged = self._take(self._log.kind, self._log, last=last, until=until)
         if self._finder is not None:
             found = self._finder.search_all(MAX_READ_S) if last else self._finder.search()
-            for path in sorted(found, key=_written):  # of several trainings the first one comes first
+            for path in sorted(found, key=lambda path: modified(path) or 0.0):  # the first training comes first
                 self.add_file(path, self._finder.offset(path))
         for name, source in sorted(self._sources.items(), key=_is_of_validation):  # the training's steps come first
             merged += self._take(name, source, last=last, until=until)
@@ -138,14 +139,6 @@ class RankReader:
             if not source.more or (not last and time.monotonic() >= until):
                 break
         return merged
-
-
-def _written(path: Path) -> float:
-    """Return when a file was last written, in unix seconds; 0 if it is gone."""
-    try:
-        return path.stat().st_mtime
-    except OSError:
-        return 0.0
 
 
 def _is_of_validation(source: tuple[str, GrowingSource | TrackerDatabase]) -> bool:

@@ -183,7 +183,7 @@ class SecondTrainings:
         key = source if table else folder_of(source)
         training = self._trainings.get(key)
         if training is None and table:
-            time = _modified(Path(source.partition(":")[2]).parent)
+            time = modified(Path(source.partition(":")[2]).parent)
         if step is None or not reading.values or (time is None and not table):
             return reading
         if training is None:
@@ -207,7 +207,7 @@ class SecondTrainings:
     def _follow(self, key: str, training: _Training, reading: Reading) -> None:
         """Continue the training that ended last, if this one is its successor."""
         ended = [
-            (_modified(Path(folder.partition(":")[2])) or 0.0 if other.table else other.time, folder)
+            (modified(Path(folder.partition(":")[2])) or 0.0 if other.table else other.time, folder)
             for folder, other in self._trainings.items()
             if other is not training
             and not other.names.isdisjoint(reading.values)
@@ -229,8 +229,8 @@ def _may_follow(before: str, after: str) -> bool:
     return not same_folder or NUMBER.sub("", before) == NUMBER.sub("", after)
 
 
-def _modified(path: Path) -> float | None:
-    """Return when a file was last written, or a folder last got or lost one; None if it is gone."""
+def modified(path: Path) -> float | None:
+    """Return when a file was last written, or a folder last got or lost one, in unix seconds; None if it is gone."""
     try:
         return path.stat().st_mtime
     except OSError:

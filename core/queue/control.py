@@ -37,6 +37,7 @@ from core.schema.files import is_regular
 from core.schema.paths import CONTROL, EVENTS, LOCK, LOG_FILE, QUEUE_FILE, RESERVE, SUPERVISOR_EVENTS
 from core.schema.spec import RunSpec, read_spec
 from core.system import processes
+from core.system.helper_process import wait_until
 from core.system.own_processes import QUEUE, SUPERVISOR, own_command
 from core.system.processes import ProcessId, glance
 from core.text import size
@@ -239,9 +240,7 @@ def revive(runs_root: Path) -> list[Path]:
     for run_dirs in (trained, queued):
         for run_dir in run_dirs:
             _launch(run_dir)
-        deadline = time.monotonic() + WAITING_S
-        while not all(line.is_waiting(run_dir.name) for run_dir in run_dirs) and time.monotonic() < deadline:
-            time.sleep(NAP_S)
+        wait_until(lambda: all(line.is_waiting(run_dir.name) for run_dir in run_dirs), WAITING_S)  # noqa: B023 (ends here)
     line.tickets(remove=True)  # what was left of runs that are over
     return trained + queued
 

@@ -34,10 +34,13 @@ from core.queue.line import (
 )
 from core.runs.facts import RunFacts, RunState
 from core.runs.fold import fold
+from core.runs.lock import try_lock
 from core.schema.events import Tail
 from core.schema.files import make_folder, not_written, write_whole
 from core.schema.paths import EVENTS, SUPERVISOR_EVENTS
 from core.system import processes
+from core.system.folders import cache_folder
+from core.system.helper_process import wait_until
 from core.system.procfs import mount_of
 from core.text import one_line
 
@@ -97,8 +100,6 @@ def own_line() -> OwnLine:
         if (problem := _prepare(folder)) is None and _existing(above / f"{prefix}{os.getuid()}") == folder:
             _remove_left(above)
             return OwnLine(line=Line(str(folder), str(above), prefix))
-    from core.system.folders import cache_folder  # imported here, since it is hardly ever needed
-
     folder = cache_folder() / f"queue-{boot_id()}"
     with contextlib.suppress(OSError):
         make_folder(folder.parent, 0o700)
@@ -130,8 +131,6 @@ def _own_folder(plain: Path) -> Path:
     """
     if (found := _existing(plain)) is not None or not os.path.lexists(plain):
         return found or plain
-    from core.system.folders import cache_folder  # imported here, since it is hardly ever needed
-
     with contextlib.suppress(OSError):
         make_folder(cache_folder(), 0o700)
         with (cache_folder() / "queue.lock").open("a") as lock:
@@ -208,7 +207,7 @@ IN_A_ROW = 3
 SOON_S = 60.0
 """Seconds within which a run failed early."""
 MAX_ERROR = 300
-ALONE_S, NAP_S = 1.0, 0.005
+ALONE_S = 1.0
 QUEUE_HELD = tr_noop(
     "Your queue is held, since {count} queued runs in a row failed within a minute with the same error: {error} "
     "Correct the cause, then let the queue go on with: trainyard queue release"
@@ -248,12 +247,7 @@ def _alone(line: Line) -> Iterator[None]:
     """
     handle = os.open(Path(line.own) / TICKETS, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
-        until = time.monotonic() + ALONE_S
-        while time.monotonic() < until:
-            with contextlib.suppress(BlockingIOError):
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            time.sleep(NAP_S)
+        wait_until(lambda: try_lock(handle), ALONE_S)
         yield
     finally:
         os.close(handle)

@@ -57,11 +57,11 @@ def take(folder: Path) -> Lock | None:
         with writing(folder / LOCK, remedy, if_full=full):
             lock.descriptors.append(os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
             with contextlib.suppress(OSError):  # file systems that lock only files that are open for writing
-                if not _lock(lock.descriptors[0]):
+                if not try_lock(lock.descriptors[0]):
                     return None
             lock.descriptors.append(open_to_append(folder / LOCK))
         try:
-            if not _lock(lock.descriptors[1]):
+            if not try_lock(lock.descriptors[1]):
                 return None
         except OSError as error:
             raise RunError(_cannot_lock(folder, error)) from error
@@ -103,7 +103,7 @@ def held(run_dir: Path) -> Iterator[Callable[[], None]]:
         yield release_files
 
 
-def _lock(handle: int) -> bool:
+def try_lock(handle: int) -> bool:
     """Lock an open file; return False when another process has the lock. Raises `OSError` where that is impossible."""
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -7,12 +7,12 @@ are recognised by their command line, and a worker by its user.
 from __future__ import annotations
 
 import signal
-import time
 from pathlib import Path
 
 from core.language import join_sentences, tr, tr_noop
 from core.runs.facts import RunFacts
 from core.system import processes, procfs
+from core.system.helper_process import wait_until
 from core.system.own_processes import SUPERVISOR
 from core.system.processes import ProcessId
 from core.system.procfs import PROC
@@ -32,7 +32,7 @@ def supervised_runs(uid: int, proc: Path = PROC) -> set[str]:
     return {
         Path(run_dir).name
         for pid, run_dir in found
-        if procfs.owner(pid, proc) == uid and not (_is_stopped(pid, proc) and Path(run_dir).is_dir())
+        if procfs.owner(pid, proc) == uid and not (procfs.state(pid, proc) in procfs.STOPPED and Path(run_dir).is_dir())
     }
 
 
@@ -95,12 +95,7 @@ def _continue(process: ProcessId | None) -> bool:
     """Send SIGCONT to a stopped process; return whether it runs again."""
     if process is None or not _state(process) or not processes.send(process, signal.SIGCONT):
         return False
-    deadline = time.monotonic() + CONTINUED_S
-    while _state(process):
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.02)
-    return True
+    return wait_until(lambda: not _state(process), CONTINUED_S)
 
 
 def _own_state(run_dir: Path, process: ProcessId | None) -> str:
@@ -123,11 +118,6 @@ def _is_of_owner(run_dir: Path, process: ProcessId) -> bool:
         return procfs.owner(process.pid) == run_dir.stat().st_uid
     except OSError:
         return False
-
-
-def _is_stopped(pid: int, proc: Path) -> bool:
-    stat = procfs.stat(pid, proc)
-    return stat is not None and stat.state in procfs.STOPPED
 
 
 def _state(process: ProcessId | None) -> str:

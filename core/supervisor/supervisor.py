@@ -13,7 +13,7 @@ import re
 import signal
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -38,6 +38,7 @@ from core.supervisor.software_record import SoftwareRecord
 from core.supervisor.watches import DeviceLog, DiskWatch
 from core.supervisor.workers import StopEscalation, Worker, WorkerGroup
 from core.system import processes
+from core.system.helper_process import wait_until
 from core.system.procfs import memory_groups, oom_kills, reached_limit
 from core.system.terminate import RunProcesses
 from core.text import size
@@ -366,7 +367,7 @@ class Supervisor:
             print(sentence, file=sys.stderr)  # noqa: T201 (into log.txt, where `Run.resume` looks)
             return  # the run had ended, or was not resumed yet: only an event could not be written
         try:
-            _wait_until(self._have_ended, KILLED_S)
+            wait_until(self._have_ended, KILLED_S)
             if self._monitor is not None and self._workers.members:
                 if self._facts.state is not RunState.RELEASING:
                     self._enter(RunState.RELEASING)
@@ -412,19 +413,13 @@ class Supervisor:
             each.close()
         self._software.close()
         self._job.close()
-        _wait_until(lambda: not self._workers.poll() and not self._workers.working, KILLED_S)
+        wait_until(lambda: not self._workers.poll() and not self._workers.working, KILLED_S)
         for name in (f"{EVENTS}/{RESERVE}", RENDEZVOUS):
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(name, dir_fd=self._folder)
         self._readings.close()
         self._events.close()
         os.close(self._folder)
-
-
-def _wait_until(condition: Callable[[], bool], timeout_s: float) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not condition() and time.monotonic() < deadline:
-        time.sleep(0.02)
 
 
 def _folder_is_gone(run_dir: Path, folder: int) -> str:

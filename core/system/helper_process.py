@@ -9,7 +9,7 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
@@ -24,7 +24,7 @@ GRACE_S = 1.0
 KILLED_S = 60.0
 """Longest wait after SIGKILL for a process that only waits for its turn on a busy machine, in seconds."""
 POLL_S = 0.01
-"""Seconds between two checks whether a process has ended."""
+"""Seconds between two checks of what is waited for, such as the end of a process."""
 
 
 def clean_environment(python: str = "") -> dict[str, str]:
@@ -79,8 +79,13 @@ def exit_code(pid: int) -> int | None:
 
 def ends_within(pid: int, timeout_s: float) -> bool:
     """Wait for the end of a child, without reaping it; return False if it still runs after `timeout_s` seconds."""
+    return wait_until(lambda: exit_code(pid) is not None, timeout_s)
+
+
+def wait_until(condition: Callable[[], bool], timeout_s: float) -> bool:
+    """Wait until a condition holds; return False if it still does not after `timeout_s` seconds."""
     deadline = time.monotonic() + timeout_s
-    while exit_code(pid) is None:
+    while not condition():
         if time.monotonic() > deadline:
             return False
         time.sleep(POLL_S)

@@ -81,6 +81,11 @@ def stat(pid: int, proc: Path = PROC) -> Stat | None:
     )
 
 
+def state(pid: int, proc: Path = PROC) -> str:
+    """Return the state of a process, a letter; the empty string if it is gone."""
+    return found.state if (found := stat(pid, proc)) is not None else ""
+
+
 def children(pid: int, proc: Path = PROC) -> list[int]:
     folder, listed = proc / str(pid), list[int]()
     lists = list(folder.glob("task/*/children"))

@@ -239,26 +239,16 @@ class ProcessEscalation:
 # -- terminate and wait --------------------------------------------------------------------------
 
 
-class Target(Protocol):
-    """A process to terminate, as it was when that was decided."""
-
-    @property
-    def process(self) -> ProcessId: ...
-
-    @property
-    def run_id(self) -> str | None:
-        """The run whose tag it carries; None for a process without a tag."""
-
-
-AnyTarget = TypeVar("AnyTarget", bound=Target)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessTarget:
-    """A target of which nothing but its identity matters."""
+    """A process to terminate, as it was when that was decided."""
 
     process: ProcessId
     run_id: str | None
+    """The run whose tag it carries; None for a process without a tag."""
+
+
+AnyTarget = TypeVar("AnyTarget", bound=ProcessTarget)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -341,14 +331,9 @@ class _Targets(Generic[AnyTarget]):
         return replace(processes.describe(process.pid, self._proc), pid=process.pid, created=process.created)
 
     def send(self, process: ProcessId, number: signal.Signals) -> bool:
-        if _is_stuck(process.pid, self._proc) and procfs.awaits(process.pid, signal.SIGKILL, self._proc):
+        if procfs.state(process.pid, self._proc) == STUCK and procfs.awaits(process.pid, signal.SIGKILL, self._proc):
             return False  # it waits inside the kernel, with a SIGKILL pending: no further signal is of use
         return processes.send_tagged(process, self.known[process].run_id, number, self._proc)
-
-
-def _is_stuck(pid: int, proc: Path) -> bool:
-    stat = procfs.stat(pid, proc)
-    return stat is not None and stat.state == STUCK
 
 
 def _is_exiting(pid: int, proc: Path) -> bool:
@@ -363,7 +348,7 @@ def _why_left(survivor: TrackedProcess, run_id: str | None, proc: Path) -> str:
     if not exiting and not processes.is_of_run(pid, run_id, proc):
         what = tr("now has a run's tag") if run_id is None else tr("no longer has the run's tag")
         return tr("It {what}, or belongs to another user, so it was not ended.", what=what)
-    if _is_stuck(pid, proc):
+    if procfs.state(pid, proc) == STUCK:
         return tr(
             "It was killed but waits inside the kernel (state D), where no signal reaches it. It ends when the disk or "
             "the driver that it waits for answers; if that never happens, reload the driver or reboot."

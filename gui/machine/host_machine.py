@@ -26,6 +26,7 @@ from core.runs.foreign import there
 from core.runs.run import Run
 from core.schema.codec import decode
 from core.schema.spec import RunSpec
+from core.system.helper_process import wait_until
 from gui.machine.machine import Machine, RemovalCheck
 from gui.machine.monitor import ReadingsSource
 from gui.machine.script import TypedScript
@@ -74,7 +75,6 @@ class HostSampler:
 
 ANSWER_S = 60.0
 """Longest wait for an answer: a run is resumed within 40 s, and another Python may have to be asked."""
-NAP_S = 0.02
 COPY_S = 20.0
 """Longest wait for the copy of a run that was started there."""
 
@@ -223,11 +223,9 @@ class HostMachine(Machine):
     def _ask(self, ability: str, **terms: object) -> Mapping[str, Any]:
         """Have the agent do something, and return its answer. Raises `RunError`."""
         asked = self.mirror.ask(ability, **terms)
-        until = time.monotonic() + ANSWER_S
-        while not asked.done:
-            if time.monotonic() > until or not self.mirror.is_wanted():
-                raise RunError(tr("{host} has not answered within {seconds:g} s.", host=self.host, seconds=ANSWER_S))
-            time.sleep(NAP_S)
+        wait_until(lambda: asked.done or not self.mirror.is_wanted(), ANSWER_S)
+        if not asked.done:
+            raise RunError(tr("{host} has not answered within {seconds:g} s.", host=self.host, seconds=ANSWER_S))
         if asked.error:
             raise RunError(asked.error)
         return asked.value if isinstance(asked.value, dict) else {}
@@ -238,12 +236,10 @@ class HostMachine(Machine):
         if not is_run_name(name):
             raise RunError(tr("The answer of {host} makes no sense.", host=self.host))
         run_dir = self.root / str(name)
-        until = time.monotonic() + COPY_S
-        while not is_run(run_dir):
-            if time.monotonic() > until or not self.mirror.is_wanted():
-                raise RunError(tr("{run} was started on {host}, and is not copied yet. The list shows it when it is.",
-                                  run=name, host=self.host))
-            time.sleep(NAP_S)
+        wait_until(lambda: is_run(run_dir) or not self.mirror.is_wanted(), COPY_S)
+        if not is_run(run_dir):
+            raise RunError(tr("{run} was started on {host}, and is not copied yet. The list shows it when it is.",
+                              run=name, host=self.host))
         return Run.attach(run_dir)
 
     def _on_host(self, choices: Choices) -> RecipeChoices | ScriptChoices:

@@ -57,7 +57,6 @@ EXEMPT = {
     "core/pythons/python_info.py": {
         "import sys\n": PROGRAM, "{} -m pip install {}": PROGRAM, "uv pip install --python {} {}": PROGRAM,
     },
-    "gui/runs/verdicts.py": {"sudo ": PROGRAM},
     "core/results/page.py": {"\n:root{": MARKUP, "width=device-width": MARKUP, "<!doctype html>": MARKUP},
     "core/results/chart.py": {".head{": MARKUP, "<?xml ": MARKUP},
     "core/history/summary_cache.py": dict.fromkeys(
@@ -76,6 +75,7 @@ EXEMPT = {
     "gui/runs/run_list.py": {
         "list of runs": "the name of a thread", "index of runs": "the name of a thread",
     },
+    "gui/runs/verdicts.py": {"sudo ": PROGRAM},
     "gui/features/help/controller.py": {"Last error of the window:": "read by those who maintain the program"},
     "gui/widgets/fields.py": {"\nQSpinBox::up-button": MARKUP},
     "gui/widgets/plain_text.py": {"{}<table ": MARKUP, "<td ": MARKUP, "<span ": MARKUP},

@@ -65,8 +65,7 @@ def continue_holder(run_dir: Path) -> bool:
         holder = decode(ProcessId, read_json(run_dir / HOLDER_FILE, HOLDER_BYTES))
     except (OSError, ValueError):
         return False
-    stat = procfs.stat(holder.pid)
-    if stat is None or stat.state not in procfs.STOPPED:
+    if procfs.state(holder.pid) not in procfs.STOPPED:
         return False
     return processes.send(holder, signal.SIGCONT, only_if=lambda: is_agent(holder.pid))
 
