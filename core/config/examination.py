@@ -24,6 +24,8 @@ from core.errors import RunError
 from core.language import tr
 from core.launchers import local
 from core.launchers.local import assign_ranks
+from core.runs.directory import workload_file
+from core.runs.run import stat_of
 from core.schema.codec import decode
 from core.schema.spec import RunSpec
 from core.system.processes import TAG
@@ -106,16 +108,9 @@ def spec_obstacles(spec: RunSpec, devices: Sequence[Device]) -> list[Finding]:
 
 
 def changed_at(spec: RunSpec) -> tuple[int, int] | None:
-    """Return the modification time and the size of the recipe or script; None for a module or an unreadable file."""
-    if spec.script is not None:
-        from core.config.script_check import ScriptCheckRequest
-
-        return ScriptCheckRequest.of_spec(spec).changed
-    try:
-        stat = Path(spec.own_recipe.path).stat()
-    except OSError:
-        return None
-    return stat.st_mtime_ns, stat.st_size
+    """Return the size and the modification time of the recipe or script; None for a module or an unreadable file."""
+    path = workload_file(spec)
+    return None if path is None else stat_of(str(path))
 
 
 def unpack_choices(data: Mapping[str, Any]) -> RecipeChoices | ScriptChoices:

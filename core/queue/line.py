@@ -185,8 +185,7 @@ class Line:
             _unlink(path)
         else:  # it was replaced by a process that may have ended
             _remove_dead(path)
-        fcntl.flock(handle, fcntl.LOCK_UN)
-        os.close(handle)
+        release(handle)
 
     def tickets(self, *, remove: bool = False) -> list[Ticket]:
         """Return the tickets of all users whose processes are alive.

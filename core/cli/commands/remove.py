@@ -30,9 +30,7 @@ from core.schema.event_kinds import shortened
 from core.system.procfs import PROC
 from core.system.terminate import TerminationResult, terminate
 from core.table import Column
-from core.text import disk, replace_control_characters, size
-
-DAY_S = 86_400.0
+from core.text import DAY_S, disk, replace_control_characters, size
 
 
 def add_options(parser: ArgumentParser) -> None:

@@ -241,27 +241,18 @@ def _memory(handle: Handle) -> int | str | None:
         raise
 
 
-def _numa_node(handle: Handle) -> int | None:
-    try:
-        return int(pynvml.nvmlDeviceGetNumaNodeId(handle))
-    except pynvml.NVMLError as error:
-        if error.value in NEVER | NO_SUCH:
-            return None
-        raise
-
-
 def _pci_bus_id(handle: Handle) -> str:
     """Return the address as the kernel writes it, `0000:01:00.0`; NVML's own text has a longer domain."""
     pci = pynvml.nvmlDeviceGetPciInfo_v3(handle)
     return f"{pci.domain:04x}:{pci.bus:02x}:{pci.device:02x}.0"
 
 
-def _or_none(ask: Callable[[Handle], Any], handle: Handle) -> Any:  # noqa: ANN401 (the type of the answer)
-    """Return an answer, or None if the device or the driver never has one. Raises other errors."""
+def _or_none(ask: Callable[[Handle], Any], handle: Handle, never: frozenset[int] = NEVER) -> Any:  # noqa: ANN401 (the type of the answer)
+    """Return an answer, or None for the errors with which a device or a driver never has one. Raises other errors."""
     try:
         return ask(handle)
     except pynvml.NVMLError as error:
-        if error.value in NEVER:
+        if error.value in never:
             return None
         raise
 
@@ -275,7 +266,7 @@ GPU_QUESTIONS: tuple[tuple[str, Callable[[Handle], Any]], ...] = (
     *MIG_QUESTIONS,
     ("pci", lambda handle: _or_none(_pci_bus_id, handle)),
     ("minor", lambda handle: _or_none(pynvml.nvmlDeviceGetMinorNumber, handle)),
-    ("numa node", _numa_node),
+    ("numa node", lambda handle: _or_none(pynvml.nvmlDeviceGetNumaNodeId, handle, NEVER | NO_SUCH)),
     ("capability", lambda handle: _or_none(pynvml.nvmlDeviceGetCudaComputeCapability, handle)),
 )
 
