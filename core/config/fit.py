@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from pathlib import Path
 
 from core.config.finding import Finding, Mark, batch_cure
 from core.devices.device import Device, Survey
 from core.devices.names import TIMES
-from core.diagnosis.causes import Cause
+from core.diagnosis.causes import OF_MEMORY
 from core.diagnosis.failures import failure_of
 from core.history.differences import BATCH, OTHER, WORKLOAD, Settings, rank
-from core.history.summary import SWEEP, RunSummary, present_facts, setting_values
+from core.history.summary import SWEEP, TAIL_BYTES, RunSummary, present_facts, setting_values
 from core.language import tr, tr_noop
 from core.runs.facts import RunFacts, RunState, state_info
+from core.schema.event_kinds import MemoryPeak, read_all
+from core.schema.events import parse
+from core.schema.files import open_to_read
+from core.schema.paths import EVENTS
 from core.schema.spec import RunSpec
 from core.text import BYTES_PER_GB
 
@@ -54,7 +60,7 @@ def fit_of(spec: RunSpec, chosen: Sequence[Device], survey: Survey, runs: Sequen
 
 def _nearest(spec: RunSpec, runs: Sequence[RunSummary]) -> list[RunSummary]:
     """Return the newest of the runs like this, of each batch size and kind of devices; the nearest batch first."""
-    alike, newest = _of_size(setting_values(spec, {})), dict[object, RunSummary]()
+    alike, newest = of_size(setting_values(spec, {})), dict[object, RunSummary]()
     for run in runs:
         given = run.settings
         key = given.get("batch_size"), given.get("devices")
@@ -62,7 +68,7 @@ def _nearest(spec: RunSpec, runs: Sequence[RunSummary]) -> list[RunSummary]:
             continue
         count = sum(map(int, re.findall(rf"(\d+){TIMES}", str(key[1]))))
         is_over = state_info(run.state).over and (run.step or _ran_out_of_memory(run.error))
-        if is_over and count == len(spec.devices) and len(_of_size(given)) == len(alike):
+        if is_over and count == len(spec.devices) and len(of_size(given)) == len(alike):
             newest[key] = run
     found = [*newest.values()]
     if spec.script is None:
@@ -70,7 +76,7 @@ def _nearest(spec: RunSpec, runs: Sequence[RunSummary]) -> list[RunSummary]:
     return found[:MAX_READ]
 
 
-def _of_size(settings: Settings) -> Settings:
+def of_size(settings: Settings) -> Settings:
     """Return the settings of which memory may depend, besides the batch size of a recipe."""
     return {name: value for name, value in settings.items()
             if name not in OF_NO_SIZE and (name != "batch_size" or "script" in settings)
@@ -78,23 +84,38 @@ def _of_size(settings: Settings) -> Settings:
 
 
 def _peaks(run: RunSummary) -> Mapping[int, int]:
-    """Return the most bytes that a run itself has used on one device, or on all CPUs, by its size in whole GB."""
-    facts, peaks = present_facts(run.dir), dict[int, int]()
+    """Return the most bytes that a run itself has used on one device, or on all CPUs, by its size in whole GB.
+
+    Its workers record no memory of the driver's. Readings miss short peaks; that of a CPU device is of whole processes.
+    """
+    facts, recorded, peaks = present_facts(run.dir), _recorded(run.dir), dict[int, int]()
+    further = {device for worker in facts.workers.values() for device in worker.devices[1:]}
     for device, release in facts.releases.items():
-        size = _size(facts.devices.get(device, {}).get("memory_total_bytes"))
-        if release.peak_bytes is None or (used := release.before_bytes) is None or (
-            used > BYTES_PER_GB and not device.startswith("cpu:")
-        ):
+        own, used, is_cpu = recorded.get(device, 0), release.before_bytes, device.startswith("cpu:")
+        if release.peak_bytes is not None and used is not None and (used <= BYTES_PER_GB or is_cpu):
+            own = own if is_cpu and (own or device in further) else max(own, release.peak_bytes - used)
+        elif not own:
             return {}  # what others had then, they may have given back before the peak
-        own, before = release.peak_bytes - used, peaks.get(size, 0)
-        peaks[size] = own + before if device.startswith("cpu:") else max(own, before)
+        size = _size(facts.devices.get(device, {}).get("memory_total_bytes"))
+        peaks[size] = own + peaks.get(size, 0) if is_cpu else max(own, peaks.get(size, 0))
     return peaks
+
+
+def _recorded(run_dir: Path) -> Mapping[str, int]:
+    """Return the peaks that the workers of a recipe have last recorded, by device."""
+    last = dict[tuple[int, str], int]()
+    for path in (run_dir / EVENTS).glob("worker-*"):
+        with contextlib.suppress(OSError), open_to_read(path) as file:
+            file.seek(max(0, file.seek(0, 2) - TAIL_BYTES))
+            found = (parse(line) for line in file if b'"peak"' in line)
+            last |= {(each.rank, each.device): each.peak_bytes for each in read_all(MemoryPeak, filter(None, found))}
+    return {device: sum(last[each] for each in last if each[1] == device) for _, device in last}
 
 
 @lru_cache(maxsize=256)
 def _ran_out_of_memory(error: str | None) -> bool:
     failure = failure_of(RunFacts(state=RunState.FAILED, error=error), None)
-    return failure is not None and failure.cause in {Cause.DEVICE_MEMORY, Cause.HOST_MEMORY, Cause.LIMIT}
+    return failure is not None and failure.cause in OF_MEMORY
 
 
 def _size(total_bytes: int | None) -> int:

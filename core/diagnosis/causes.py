@@ -13,7 +13,7 @@ from core.diagnosis.evidence import KERNEL_KILLED, FailureEvidence, place_of
 from core.diagnosis.program_output import first_sentence
 from core.language import Message, join_sentences, tr, tr_noop, tr_plural
 from core.runs.facts import RunState
-from core.text import BYTES_PER_GB, join_names
+from core.text import BYTES_PER_GB, join_names, size
 
 LOG_BYTES = 1 << 16
 """The end of a log in which a cause may stand: each of many workers may print several lines about one failure."""
@@ -61,9 +61,12 @@ class Cause(Enum):
     OTHER = "other"
 
 
+OF_MEMORY = frozenset({Cause.DEVICE_MEMORY, Cause.HOST_MEMORY, Cause.LIMIT})
 NO_MEMORY = (r"\bOutOfMemoryError\b", r"(?:CUDA|HIP)(?: error:)? out of memory", r"ran out of memory",
              r"\bResourceExhaustedError\b", r"RESOURCE_EXHAUSTED: .*(?:memory|alloc|reserv)",
              r"CUDA_ERROR_OUT_OF_MEMORY", r"cudaErrorMemoryAllocation", r"\bCU\w+_STATUS_ALLOC_FAILED")
+OTHERS, MIN_SHARE = r"Process (\d+) has ([\d.]+ [KMGT]iB) memory in use", 0.01
+"""What PyTorch says of other processes on a full GPU; part of a device from which the use of others is told."""
 NODE_MEMORY = r"node running low on memory"
 """What Ray says of the memory of the machine."""
 NO_HOST_MEMORY = (r"can't allocate memory", r"\bMemoryError\b", r"Cannot allocate memory", r"std::bad_alloc")
@@ -165,25 +168,30 @@ def _usage(evidence: FailureEvidence) -> str:
     facts, texts = evidence.facts, []
     for device in evidence.devices:
         release, total = facts.releases.get(device), facts.devices.get(device, {}).get("memory_total_bytes")
+        own = {tr("this run"): size(facts.peaks[device].peak_bytes)} if device in facts.peaks else {}
         if release is None or release.peak_bytes is None or not total:
+            texts += [tr("This run itself had taken {size}.", size=each) for each in own.values()]
             continue
-        sentence = tr_noop("{label}: {peak:.1f} of {total:.1f} GB were in use at most.")
+        sentence = tr_noop("{label}: {peak:.1f} of {total:.1f} GB were in use at most{whose}.")
         if len(evidence.devices) == 1:
-            sentence = tr_noop("{peak:.1f} of {total:.1f} GB were in use at most.")
+            sentence = tr_noop("{peak:.1f} of {total:.1f} GB were in use at most{whose}.")
         peak, label = release.peak_bytes / BYTES_PER_GB, evidence.labels.get(device, device)
-        texts.append(tr(sentence, label=label, peak=peak, total=total / BYTES_PER_GB))
-    if texts:
-        return join_sentences(texts)
-    return evidence.found(r"(This run's peak on it was [\d.]+(?: of [\d.]+)? GB\.)")
+        held = {f"pid {pid}": amount.replace("iB", "B") for pid, amount in re.findall(OTHERS, facts.traceback or "")}
+        if not held and (used := release.before_bytes or 0) >= MIN_SHARE * total:
+            held = {tr("others before it"): size(used)}
+        whose = join_names(tr("{size} by {who}", size=used, who=who) for who, used in (own | held).items())
+        texts.append(tr(sentence, label=label, peak=peak, total=total / BYTES_PER_GB, whose=whose and f": {whose}"))
+    return join_sentences(texts)
 
 
 def _host_memory(evidence: FailureEvidence) -> tuple[str, str]:
+    own = sum(each.peak_bytes for name, each in evidence.facts.peaks.items() if name.startswith("cpu:"))
     return (
         tr("The machine ran out of memory{step}", step=evidence.step),
-        tr(
+        join_sentences([tr("This run itself had taken {size}.", size=size(own)) if own else None, tr(
             "There was not enough main memory for the next allocation. Try a smaller batch or fewer data-loader "
             "workers, or end other programs."
-        ),
+        )]),
     )
 
 

@@ -237,6 +237,8 @@ class RunFacts:
     """A sentence on what the memory watch waits for; None unless it waits."""
     stalled: str | None = None
     """A sentence while the run is training but reports no step."""
+    peaks: dict[str, kinds.MemoryPeak] = field(default_factory=dict)
+    """By device id, the most memory that the workers of a recipe have used on it since the last start, together."""
     slowed: dict[str, str] = field(default_factory=dict)
     """By device id, a sentence while heat or a weak power supply slows the device down."""
     faults: dict[str, str] = field(default_factory=dict)

@@ -100,7 +100,7 @@ def _resumed(facts: RunFacts) -> RunFacts:
         without_present(facts), state=history[-1][1], history=history, workers={}, plan=None,
         earlier_plan=facts.plan or facts.earlier_plan, stop_steps=(), error=None, traceback=None,
         notices=_ended_sentence(facts.ended_before_resume), unticked_device_uses=(), faults={},
-        releases={}, ended_processes=facts.ended_before_resume, ended_before_resume=(),
+        releases={}, peaks={}, ended_processes=facts.ended_before_resume, ended_before_resume=(),
     )
 
 
@@ -151,6 +151,15 @@ def _parts(facts: RunFacts, part: kinds.ModelPart) -> RunFacts:
     if part.device not in facts.devices:  # so that a planted file cannot name a million
         return facts
     return replace(facts, parts={**facts.parts, part.device: part})
+
+
+def _peak(facts: RunFacts, peak: kinds.MemoryPeak) -> RunFacts:
+    if peak.device not in facts.devices:  # as above
+        return facts
+    known = [*filter(None, [facts.peaks.get(peak.device)]), peak]  # a worker that coordinates may be on it, too
+    left = min((each.left_bytes for each in known if each.left_bytes is not None), default=None)
+    total = sum(each.peak_bytes for each in known)
+    return replace(facts, peaks={**facts.peaks, peak.device: replace(peak, peak_bytes=total, left_bytes=left)})
 
 
 def _ended_sentence(ended: tuple[kinds.TerminatedProcess, ...]) -> tuple[str, ...]:
@@ -212,6 +221,7 @@ _READERS: dict[str, Reader] = dict([
     _on(kinds.Software, lambda facts, software: replace(facts, software=software)),
     _on(kinds.Source, lambda facts, source: replace(facts, source=source)),
     _on(kinds.ModelPart, _parts),
+    _on(kinds.MemoryPeak, _peak),
 ])
 """By the name of the kind. Of measurements, `fold` itself takes the last step."""
 _METRICS, _REWIND = kinds.Metrics.kind, kinds.Rewind.kind

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import re
 import socket
-import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..language import tr
 
 if TYPE_CHECKING:
     from .context import Context
 
-GIB = 2**30
 UNREACHABLE = frozenset({errno.ENETUNREACH, errno.ECONNREFUSED})
 FRAME = re.compile(r'File "(.+)", line (\d+), in (\w+)')
 """A frame in TensorFlow's description of an error while it traces a function."""
@@ -67,22 +64,16 @@ def _of_pytorch(error: BaseException, text: str, context: Context) -> str | None
 
 
 def _pytorch_out_of_memory(text: str, context: Context) -> str:
-    torch: Any = sys.modules["torch"]
     found = re.search(r"GPU (\d+) has a total capacity", text)
     gpu = int(found[1]) if found and int(found[1]) < len(context.assignment.devices) else None
     own = ", ".join(context.assignment.own) if gpu is None else context.assignment.devices[gpu]
     wanted = re.search(r"[Tt]ried to allocate ([\d.]+ ?\w+)", text)
     more = tr(" when allocating {size} more", size=wanted[1]) if wanted else ""
-    peak = ""
-    if torch.cuda.is_available():
-        most, total = torch.cuda.max_memory_allocated(gpu), torch.cuda.get_device_properties(gpu).total_memory
-        peak = tr("This run's peak on it was {peak:.1f} of {total:.1f} GB. ", peak=most / GIB, total=total / GIB)
     return tr(
-        "Device {device} ran out of memory{more}. {peak}Use a smaller batch, gradient accumulation, bfloat16 or "
-        "fsdp (on several devices).",
+        "Device {device} ran out of memory{more}. Use a smaller batch, gradient accumulation, bfloat16 or fsdp (on "
+        "several devices).",
         device=own,
         more=more,
-        peak=peak,
     )
 
 
@@ -156,16 +147,9 @@ def _tensorflow_out_of_memory(text: str, context: Context) -> str:
     device = own[number] if number is not None and number < len(own) else ", ".join(own)
     wanted = re.search(r"allocating tensor with shape ?(\[[\d,]*\]) and type (\w+)", text)
     more = tr(" when allocating a tensor of shape {shape} ({kind})", shape=wanted[1], kind=wanted[2]) if wanted else ""
-    peak = ""
-    if number is not None:
-        memory: Any = sys.modules["tensorflow"].config.experimental
-        with contextlib.suppress(ValueError, RuntimeError):
-            most = memory.get_memory_info(f"GPU:{number}")["peak"]
-            peak = tr("This run's peak on it was {peak:.1f} GB. ", peak=most / GIB)
     return tr(
-        "Device {device} ran out of memory{more}. {peak}"
-        "Use a smaller batch, gradient accumulation, bfloat16 or more devices.",
+        "Device {device} ran out of memory{more}. Use a smaller batch, gradient accumulation, bfloat16 or more "
+        "devices.",
         device=device,
         more=more,
-        peak=peak,
     )

@@ -118,9 +118,12 @@ def test_choices_for_several_runs_keep_the_remedies_in_words() -> None:
 
 def earlier(
     root: Path, number: int, batch: int = 256, peak: int = 42, *, devices: str = "GPU-0,GPU-1", total: int = 80,
-    error: str = "", **changes,
+    error: str = "", recorded: int | None = None, before: int = 1, **changes,
 ) -> Path:
-    """Write a run that is over, with the peaks of its devices in GB. Larger numbers are newer."""
+    """Write a run that is over, with the peaks of its devices in GB. Larger numbers are newer.
+
+    `recorded`: what its only worker recorded of each device; None for a run whose workers record no peaks.
+    """
     spec = make_spec("digits_mlp", devices=devices, batch_size=batch)
     spec = replace(spec, **{"strategy": "ddp" if "," in devices else "single", **changes})
     more = [{"t": BEGAN + 9000, "kind": "error", "error": error}] if error else []
@@ -129,14 +132,18 @@ def earlier(
         more += [
             {"t": BEGAN, "kind": "device", "id": each, "device_kind": kind, "label": each, "name": kind,
              "memory_total_bytes": total * GB},
-            {"t": BEGAN + 9000.5, "kind": "release", "device": each, "verdict": "released", "before_bytes": GB,
+            {"t": BEGAN + 9000.5, "kind": "release", "device": each, "verdict": "released", "before_bytes": before * GB,
              "peak_bytes": peak * GB, "after_bytes": GB, "seconds": 1.0, "sentence": "Back.", "holders": []},
         ]
+    worker = {"kind": "worker", "rank": 0, "pid": 1, "created": 1.0, "devices": devices.split(",")}
+    more += [] if recorded is None else [worker | {"t": BEGAN}]
     states = [(0.0, "starting"), (0.5, "running"), (9000.0, "releasing")]
     ended = {"t": BEGAN + 9001, "kind": "state", "state": "failed" if error else "finished"}
     more.append(ended | ({"error": error} if error else {}))
     name = f"20260101-0000{number:02}-digits_mlp-{number:04}"
-    return write_run(root, name, [values(1, 0, 10, loss=[1.0, 0.5])], spec=spec, states=states, more=more)
+    peaks = [{"t": BEGAN + 8999, "kind": "peak", "rank": 0, "device": each, "bytes": recorded * GB}
+             for each in devices.split(",") if recorded]
+    return write_run(root, name, [values(1, 0, 10, loss=[1.0, 0.5]), *peaks], spec=spec, states=states, more=more)
 
 
 def asked(batch: int = 256, devices: str = "GPU-0,GPU-1", **changes) -> RunSpec:
@@ -182,6 +189,15 @@ SAID = "Fits: 41 of 80 GB at batch 256 last time."
          (Mark.READY, SAID, [])),
         ([{"devices": "cpu:0,cpu:1", "total": 24, "peak": 3}], asked(devices="cpu:0,cpu:1"), 1,
          (Mark.READY, "Fits: 4 of 24 GB at batch 256 last time.", [])),
+        # A process on two CPU devices: each reading is of all of it, and each of its peaks of a part.
+        ([{"devices": "cpu:0,cpu:1", "total": 24, "peak": 7, "recorded": 0}], asked(devices="cpu:0,cpu:1"), 1,
+         (Mark.READY, "Fits: 6 of 24 GB at batch 256 last time.", [])),
+        ([{"devices": "cpu:0,cpu:1", "total": 24, "peak": 7, "recorded": 4}], asked(devices="cpu:0,cpu:1"), 1,
+         (Mark.READY, "Fits: 8 of 24 GB at batch 256 last time.", [])),
+        ([{"recorded": 50}], asked(), 1, (Mark.READY, "Fits: 50 of 80 GB at batch 256 last time.", [])),
+        ([{"recorded": 30}], asked(), 1, (Mark.READY, SAID, [])),  # with what the driver needs
+        ([{"before": 20}], asked(), 1, None),
+        ([{"before": 20, "recorded": 30}], asked(), 1, (Mark.READY, "Fits: 30 of 80 GB at batch 256 last time.", [])),
     ],
 )
 def test_last_run_of_a_recipe_tells_whether_it_fits(tmp_path: Path, runs, spec, used, expected) -> None:
