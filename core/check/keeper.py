@@ -30,6 +30,7 @@ PROBES = ".probes"
 def keep(folder: Path, stack: ExitStack) -> Path:
     """Have another process end the runs in a folder and remove it, when the stack closes or this process has ended."""
     keeper = HelperProcess(own_command(KEEPER, str(folder)), stdin=True)
+    stack.callback(end_runs, folder)  # where the keeper was killed
     stack.callback(keeper.close)
     stack.callback(keeper.wait, 2 * END_S)
     stack.callback(keeper.end_input)

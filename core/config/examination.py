@@ -99,8 +99,9 @@ def spec_obstacles(spec: RunSpec, devices: Sequence[Device]) -> list[Finding]:
 
         found += check_script(ScriptCheckRequest.of_spec(spec)).problems
     if spec.recipe is not None:
-        try:
-            recipes.read(Path(spec.recipe.path))
+        try:  # its own schedule was looked at with the choices
+            recipe = recipes.read(Path(spec.recipe.path))
+            recipe_use.check_strategy(recipe, spec.framework, spec.strategy, varies=False)
         except ValueError as error:
             found.append(str(error))
         found += problems_of(builds.judge(spec, devices))

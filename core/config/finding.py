@@ -9,12 +9,14 @@ from pathlib import Path
 
 from core.catalog.strategies import strategy_of
 from core.devices.device import Device
-from core.language import join_sentences, tr
+from core.language import join_sentences, tr, tr_noop
 from core.schema.spec import RunSpec
 from core.text import one_line
 
-BATCH, PYTHON, TICK, QUEUE = "batch_size", "python", "tick", "queue"
-"""What a cure does: set the batch size or the Python, tick devices and no others, or add the run to the queue."""
+BATCH, PYTHON, TICK, QUEUE, FIT = "batch_size", "python", "tick", "queue", "fit"
+"""What a cure does: set the batch size or the Python, tick devices and no others, add the run to the queue, or measure
+its memory."""
+FIND_LARGEST = tr_noop("Find the largest batch")
 MAX_NAME = 16
 
 

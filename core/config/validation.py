@@ -426,6 +426,22 @@ def smaller_batch(spec: RunSpec) -> tuple[RunSpec, str] | None:
     return None
 
 
+def remedies(spec: RunSpec) -> dict[str, tuple[RunSpec, str]]:
+    """Return by name the changes of a recipe's settings that may need less memory, and their words."""
+    found, training, more = dict[str, tuple[RunSpec, str]](), spec.training, 2 * spec.training.accumulation
+    if spec.recipe is None:
+        return found
+    sharded = {row.name: row for row in strategies_of(spec.framework)}.get("fsdp")
+    if sharded is not None and spec.strategy != sharded.name and len(spec.devices) > 1:
+        found["fsdp"] = replace(spec, strategy="fsdp"), "fsdp"
+    if training.precision == "float32":
+        found["bfloat16"] = replace(spec, training=replace(training, precision="bfloat16")), "bfloat16"
+    if training.batch_size % (2 * batch_divisor(spec)) == 0:
+        words = tr("accumulation {count}", count=more)
+        found["accumulation"] = replace(spec, training=replace(training, accumulation=more)), words
+    return found
+
+
 def with_blocking(spec: RunSpec) -> tuple[RunSpec, str] | None:
     """Return the spec of a script with kernels that are launched one by one, and the setting in words.
 

@@ -5,15 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
+from threading import Event
 from typing import Any
 
-from core.config.choices import RecipeChoices
-from core.config.examination import examine
-from core.config.validation import batch_divisor
-from core.devices.device import Device
-from core.fit.probe import Measured
+from core.config.examination import spec_obstacles
+from core.config.validation import batch_divisor, remedies
+from core.devices.device import Device, Survey
+from core.fit.probe import Measured, measure, probes
 from core.language import tr, tr_noop
 from core.schema.spec import RunSpec
+from core.system import procfs
 from core.text import size
 
 MARGIN, LEAST_BYTES, HOST_MARGIN = 0.03, 300 * 1024**2, 0.1
@@ -24,18 +26,6 @@ FACTORS = 4, 2
 TRIES, NEAR = 8, 16
 """Measurements with which the largest batch is proved, at most, and the part of a batch that is worth another one."""
 Measure = Callable[[RunSpec], Measured]
-
-
-def _trained(choices: RecipeChoices, **settings: object) -> RecipeChoices:
-    return replace(choices, training={**choices.training, **settings})
-
-
-REMEDIES: Mapping[str, Callable[[RecipeChoices, RunSpec], RecipeChoices]] = {
-    "fsdp": lambda choices, spec: replace(choices, strategy="fsdp") if len(spec.devices) > 1 else choices,
-    "bfloat16": lambda choices, _: _trained(choices, precision="bfloat16"),
-    "accumulation": lambda choices, spec: _trained(choices, accumulation=2 * spec.training.accumulation),
-}
-"""What may need less memory, by name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +47,11 @@ class Answer:
     def fits(self) -> bool:
         return not self.asked.why
 
+    def at(self, batch: int) -> Answer | None:
+        """Return the answer for another batch; None if that was not measured."""
+        asked = next((each for each in self.points if each.batch == batch), None)
+        return None if asked is None else replace(self, asked=asked)
+
     @property
     def sentences(self) -> list[str]:
         """The answer in sentences."""
@@ -75,7 +70,7 @@ class Answer:
             said.append(tr("The largest batch is {batch}; a measurement has proved it.", batch=self.largest))
         else:
             need = max(predicted_peaks(self.points, self.largest).values(), default=None)
-            said.append(tr("The largest batch is about {batch}, with {size} on a device; --largest measures it.",
+            said.append(tr("The largest batch is about {batch}, with {size} on a device.",
                            batch=self.largest, size=size(need)))
         for name, found in self.remedies.items():
             words, more = tr_noop("With {name}: {size} more."), 0
@@ -106,12 +101,32 @@ def _most(found: Measured) -> int:
     return max(found.peaks.values(), default=0)
 
 
+def measured_answer(
+    spec: RunSpec, survey: Survey, root: Path, tell: Callable[[str], object], *, largest: bool, others: bool = False,
+    cancelled: Event | None = None,
+) -> Answer:
+    """Find the answer by short runs in a folder of runs. `tell` is called with a sentence before each.
+
+    Raises `RunError` with a sentence if one of them fails or all are `cancelled`, and `OSError`.
+    """
+    available = procfs.available_bytes()
+    with probes(root) as folder:
+
+        def one(each: RunSpec) -> Measured:
+            tell(tr("Measuring batch {batch}, strategy {strategy}, {precision}, accumulation {accumulation}.",
+                    batch=each.training.batch_size, strategy=each.strategy, precision=each.training.precision,
+                    accumulation=each.training.accumulation))
+            return measure(each, folder, survey, available, cancelled)
+
+        return find_answer(spec, survey.devices, one, largest=largest, others=others)
+
+
 def find_answer(
-    choices: RecipeChoices, spec: RunSpec, devices: Sequence[Device], measure: Measure, *, largest: bool, others: bool
+    spec: RunSpec, devices: Sequence[Device], measure: Measure, *, largest: bool, others: bool
 ) -> Answer:
     """Measure the batch of a spec and a second one; with `largest` prove the largest, with `others` try the remedies.
 
-    `choices`: of the spec; `devices`: all of this machine. Raises what `measure` does.
+    `devices`: all of this machine. Raises what `measure` does.
     """
     points, divisor = dict[int, Measured](), batch_divisor(spec)
 
@@ -141,12 +156,16 @@ def find_answer(
     if proved:
         best = max(each.batch for each in points.values() if not each.why)
     tried = dict[str, Measured]()
-    for name, change in REMEDIES.items() if others else ():
-        changed = examine(change(choices, spec), devices)
-        if changed.spec is not None and changed.spec != spec and not changed.problems:
-            tried[name] = measure(changed.spec)
-    return Answer(devices=chosen, asked=asked, points=tuple(points[each] for each in sorted(points)), largest=best,
-                  proved=proved, remedies=tried)
+    for name, (changed, _) in remedies(spec).items() if others else ():
+        if not spec_obstacles(changed, devices):
+            tried[name] = measure(changed)
+    return Answer(devices=chosen, asked=asked, points=tuple(points[each] for each in sorted(points)),
+                  largest=_with_items(best, found.items, divisor), proved=proved, remedies=tried)
+
+
+def _with_items(batch: int | None, items: int | None, divisor: int) -> int | None:
+    """Return a batch that was measured, or predicted; at most all items, of which it then was."""
+    return batch if batch is None or items is None else min(batch, items // divisor * divisor or batch)
 
 
 def _surely(found: Measured, devices: Sequence[Device]) -> float:
@@ -162,7 +181,7 @@ def _on_line(points: Sequence[Measured]) -> list[Measured]:
 
 def predicted_peaks(points: Sequence[Measured], batch: int) -> dict[str, int]:
     """Return the peak of each device at a batch, in bytes, by the line through two points."""
-    one, *_, two = _on_line(points)
+    one, two = (_on_line(points) * 2)[:2]
     if one is two:
         return dict(one.peaks) if batch == one.batch else {}
     part = (batch - one.batch) / (two.batch - one.batch)
@@ -175,7 +194,8 @@ def predicted_largest(points: Sequence[Measured], devices: Sequence[Device], div
     It is not smaller than the largest that was measured and fits.
     """
     *others, last = _on_line(points)
-    bounds = [] if last.items is None else [last.items // divisor * divisor]
+    is_alone = not others and not any(each.why for each in points)  # how memory grows is not known
+    bounds = [] if last.items is None or is_alone else [last.items // divisor * divisor]
     for one in others:
         for device in devices:
             left, before = last.left.get(device.id), one.left.get(device.id)

@@ -14,10 +14,11 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from threading import Event
 
 from core.check.keeper import PROBES, end_runs, keep
 from core.devices.device import Survey
-from core.diagnosis.causes import Cause
+from core.diagnosis.causes import OF_MEMORY
 from core.diagnosis.failures import failure_of
 from core.errors import RunError
 from core.language import tr
@@ -25,17 +26,16 @@ from core.runs import lock
 from core.runs.directory import MAX_WORKLOAD_BYTES, ROOT_MODE
 from core.runs.facts import RunState, state_info
 from core.runs.run import Run
-from core.schema.event_kinds import MemoryPeak, read_all
-from core.schema.events import Event
+from core.schema.event_kinds import MemoryPeak
 from core.schema.files import make_folder, read_whole
 from core.schema.spec import RunSpec
+from core.text import join_names
 
 STEPS, STEPS_ON_CPU = 3, 10
 """Optimizer steps of a measurement. The optimizer has its state after the first; the C library needs more until it
 uses freed pieces of the host's memory again."""
 POLL_S, YOUNG_S = 0.05, 60.0
 """Seconds between two looks at a run; age from which a folder that nobody has locked is one of a killed command."""
-NO_MEMORY = frozenset({Cause.DEVICE_MEMORY, Cause.HOST_MEMORY})
 WRITERS = frozenset({"write_text", "write_bytes", "mkdir", "makedirs", "save", "savez", "savefig", "save_image",
                      "imsave", "imwrite", "dump", "to_csv", "to_json", "to_parquet", "to_pickle", "SummaryWriter"})
 """Names of functions that write files, beside `open`."""
@@ -81,49 +81,45 @@ def probes(root: Path) -> Iterator[Path]:
         yield folder
 
 
-def measure(spec: RunSpec, folder: Path, survey: Survey, available: int | None) -> Measured:
+def measure(
+    spec: RunSpec, folder: Path, survey: Survey, available: int | None, cancelled: Event | None = None
+) -> Measured:
     """Train a few steps of a spec, and return what they have shown.
 
     `survey`, `available`: the devices, and the bytes of the host that are available, before the first measurement.
-    Raises `RunError` with a sentence if the run ended otherwise than by lack of memory.
+    Raises `RunError` with a sentence if the run ended otherwise than by lack of memory, or if it is `cancelled`.
     """
     training, batch = replace(spec.training, epochs=1), spec.training.batch_size
     steps = STEPS_ON_CPU if any(each.startswith("cpu:") for each in spec.devices) else STEPS
-    run = Run.start(replace(spec, training=training, probe_steps=steps, time_limit_s=None), folder)
-    events: list[Event] = []
+    name = tr("Memory of {name}", name=spec.name)  # claims and processes have it
+    run = Run.start(replace(spec, name=name, training=training, probe_steps=steps, time_limit_s=None), folder)
     while not state_info(run.facts.state).over:
-        time.sleep(POLL_S)
-        events += run.poll()
+        if (cancelled or Event()).wait(POLL_S):
+            raise RunError(tr("The measurement was cancelled."))
+        run.poll()
     plan, why = run.facts.plan, ""
     if run.facts.state is not RunState.FINISHED:
         failure = failure_of(run.facts, spec, log_end=run.log_end())
-        if failure is None or failure.cause not in NO_MEMORY:
+        if failure is None or failure.cause not in OF_MEMORY:
             said = tr(run.facts.error or state_info(run.facts.state).sentence)
             raise RunError(tr("The memory could not be measured at batch {batch}. {error}", batch=batch, error=said))
         why = failure.sentence
-    found = read_all(MemoryPeak, events)
+    found = run.facts.peaks
     return Measured(
-        batch=batch, peaks=_peaks(found), why=why, items=None if plan is None else plan.samples_per_epoch,
-        left=_left(found, survey, available),
+        batch=batch, peaks={name: each.peak_bytes for name, each in found.items()}, why=why,
+        items=None if plan is None else plan.samples_per_epoch, left=_left([*found.values()], survey, available),
     )
-
-
-def _peaks(found: Sequence[MemoryPeak]) -> dict[str, int]:
-    peaks = dict[str, int]()
-    for each in found:  # a worker that coordinates may share a device with another
-        peaks[each.device] = peaks.get(each.device, 0) + each.peak_bytes
-    return peaks
 
 
 def _left(found: Sequence[MemoryPeak], survey: Survey, available: int | None) -> dict[str, int]:
     """Return what was free on each device at the peak; on CPU devices, what the host had, less if a worker may not."""
-    peaks, left = _peaks(found), dict[str, int]()
+    total, left = sum(each.peak_bytes for each in found), dict[str, int]()
     devices = {each.id: each for each in survey.devices}
     used = {sample.device_id: sample.memory_used_bytes for sample in survey.samples}
     for each in found:
         device, seen = devices[each.device], [] if each.left_bytes is None else [each.left_bytes]
         if device.kind == "cpu" and available is not None:
-            seen.append(available - sum(peaks.values()))
+            seen.append(available - total)
         elif not seen and device.memory_total_bytes is not None and (others := used.get(device.id)) is not None:
             seen.append(device.memory_total_bytes - others - each.peak_bytes)
         if seen:
@@ -131,14 +127,16 @@ def _left(found: Sequence[MemoryPeak], survey: Survey, available: int | None) ->
     return left
 
 
-def written_files(path: Path) -> list[str]:
-    """Return where a recipe seems to write files, such as `line 12`."""
+def writing_words(path: Path) -> str:
+    """Return that a recipe seems to write files, and where, to be said before; the empty string if it writes none."""
     try:
         tree = ast.parse(read_whole(path, MAX_WORKLOAD_BYTES, follow_link=True))
     except (OSError, SyntaxError, ValueError):
-        return []
-    lines = {node.lineno for node in ast.walk(tree) if isinstance(node, ast.Call) and _writes(node)}
-    return [tr("line {line}", line=line) for line in sorted(lines)]
+        return ""
+    found = {node.lineno for node in ast.walk(tree) if isinstance(node, ast.Call) and _writes(node)}
+    lines = join_names(tr("line {line}", line=line) for line in sorted(found))
+    return lines and tr("{name} writes files ({lines}). The measurement calls its functions, so it writes them, too; "
+                        "what is in the folder of a run is removed.", name=path.name, lines=lines)
 
 
 def _writes(call: ast.Call) -> bool:

@@ -9,7 +9,7 @@ from core.config.choices import RecipeChoices, compose
 from core.devices.cpu import cpu_devices
 from core.devices.device import Device
 from core.fit.answer import Answer, find_answer
-from core.fit.probe import Measured, written_files
+from core.fit.probe import Measured, writing_words
 from core.schema.spec import RunSpec
 from tests.support.commands import call
 from tests.support.running import write_recipe
@@ -26,12 +26,14 @@ def train_data():
 """
 GPU = Device(id="GPU-1", kind="nvidia", label="GPU 0", name="RTX 4090", memory_total_bytes=24 * GIB)
 BASE, PER_ITEM = 2 * GIB, 20 * MIB
+SMALL = replace(GPU, memory_total_bytes=BASE + 30 * MIB)
 
 
 class Machine:
     """A device on which a training takes `BASE`, and `PER_ITEM` for each item of a part of a batch."""
 
     def __init__(self, device: Device, items: int | None = 100_000, total: int = 24 * GIB) -> None:
+        total = BASE + 30 * MIB if device is SMALL else total
         self.device, self.items, self.total = replace(device, memory_total_bytes=total), items, total
         self.measured: list[int] = []
 
@@ -49,7 +51,7 @@ class Machine:
         choices = RecipeChoices(recipe=write_recipe(folder, RECIPE), devices=(self.device.id,),
                                 training={"batch_size": batch})
         spec = compose(choices, [self.device])
-        return find_answer(choices, spec, [self.device], self.measure, largest=largest, others=others)
+        return find_answer(spec, [self.device], self.measure, largest=largest, others=others)
 
 
 CPU = cpu_devices()[0]
@@ -61,7 +63,10 @@ CASES = [
     (GPU, 100_000, 2000, False, [2000, 1000, 500], 1088, "Does not fit at batch 2000. Out of memory."),
     (GPU, 150, 64, False, [64, 128], 150, "The largest batch is about 150"),
     (GPU, 100, 64, False, [64, 32], 100, "The largest batch is about 100"),
+    (GPU, 100, 640, True, [640, 320], 100, "The largest batch is 100; a measurement has proved it."),
     (GPU, None, 64, False, [64, 256], 1088, "The largest batch is about 1088"),
+    (SMALL, 100_000, 2, False, [2, 1], 1, "The largest batch is about 1, with 2.0 GB on a device."),
+    (SMALL, 100_000, 1, False, [1], None, "The largest batch is not known."),
     (CPU, 100_000, 64, False, [64, 256], 992, "The largest batch is about 992"),
 ]
 
@@ -75,6 +80,15 @@ def test_sizes_that_are_measured_and_the_largest(
     assert machine.measured == measured
     assert (answer.largest, answer.proved) == (best, largest)
     assert any(said.startswith(sentence) for said in answer.sentences), answer.sentences
+
+
+def test_answer_is_known_for_all_batches_that_were_measured(tmp_path: Path) -> None:
+    answer = Machine(GPU).answer(tmp_path, 64, largest=True)
+    other = answer.at(1088)
+    assert other is not None
+    assert other.sentences[0] == "Fits at batch 1088: 768 MB to spare on GPU 0."
+    assert other.sentences[1:] == answer.sentences[1:]
+    assert answer.at(65) is None
 
 
 def test_nothing_fits(tmp_path: Path) -> None:
@@ -95,12 +109,13 @@ def test_other_settings(batch, said, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("code", "found"),
-    [("open('a', 'w')", ["line 2"]), ("open('a', mode='ab')", ["line 2"]), ("open('words')", []),
-     ("open('a', 'rb')", []), ("path.open('r+')", ["line 2"]), ("gzip.open('x', 'w')", ["line 2"]),
-     ("path.write_text('')\ntorch.save(1, path)", ["line 2", "line 3"]), ("model.train()", []), ("x = (", [])],
+    [("open('a', 'w')", "line 2"), ("open('a', mode='ab')", "line 2"), ("open('words')", ""),
+     ("open('a', 'rb')", ""), ("path.open('r+')", "line 2"), ("gzip.open('x', 'w')", "line 2"),
+     ("path.write_text('')\ntorch.save(1, path)", "line 2 and line 3"), ("model.train()", ""), ("x = (", "")],
 )
 def test_calls_that_write_files(code, found, tmp_path: Path) -> None:
-    assert written_files(Path(write_recipe(tmp_path, f"\n{code}\n"))) == found
+    said = writing_words(Path(write_recipe(tmp_path, f"\n{code}\n")))
+    assert said.startswith(f"recipe.py writes files ({found}).") if found else said == ""
 
 
 @pytest.mark.parametrize(

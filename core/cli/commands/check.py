@@ -30,9 +30,8 @@ from core.language import tr
 from core.launchers import p2p
 from core.schema.spec import RunSpec
 from core.series.report import export_bytes
-from core.system import procfs
 from core.table import Column, Table
-from core.text import capital, join_names, size
+from core.text import capital, size
 
 if TYPE_CHECKING:
     from core.check.check import Scope
@@ -108,33 +107,24 @@ def add_fit_options(parser: ArgumentParser) -> None:
 
 def fit(options: Namespace) -> int:
     """Measure in short runs whether a recipe fits into the memory of its devices, and up to which batch."""
-    from core.fit import probe  # loads what few other commands need
-    from core.fit.answer import find_answer
+    from core.fit.answer import measured_answer  # loads what few other commands need
 
     if options.recipe is None:
         raise ValueError(tr("No recipe is given. Name a recipe (`trainyard recipes` lists them)."))
     names = run_options.device_names(options)
     if len(devices_here(names)) < len(names):
         raise ValueError(tr("Memory is measured on devices of this machine only. Leave the other machines out."))
-    choices, found, available = run_options.recipe_choices(options), survey(), procfs.available_bytes()
-    spec = compose(choices, found.devices)
+    found = survey()
+    spec = compose(run_options.recipe_choices(options), found.devices)
     if problem := refusal(spec, found):
         raise ValueError(problem)
     _warn_before(options, spec, found)
-    with probe.probes(options.runs) as folder:
-
-        def measure(each: RunSpec) -> probe.Measured:
-            if not options.json:
-                warn(tr("Measuring batch {batch}, strategy {strategy}, {precision}, accumulation {accumulation}.",
-                        batch=each.training.batch_size, strategy=each.strategy, precision=each.training.precision,
-                        accumulation=each.training.accumulation))
-            return probe.measure(each, folder, found, available)
-
-        try:
-            result = find_answer(choices, spec, found.devices, measure, largest=options.largest, others=options.other)
-        except RunError as error:
-            warn(str(error))
-            return 1
+    try:
+        tell = str if options.json else warn
+        result = measured_answer(spec, found, options.runs, tell, largest=options.largest, others=options.other)
+    except RunError as error:
+        warn(str(error))
+        return 1
     if not options.json:
         columns: tuple[Column[Device], ...] = (
             Column("device", lambda each: each.label), _column("peak", result.asked.peaks),
@@ -151,16 +141,14 @@ def _column(name: str, sizes: Mapping[str, int]) -> Column[Device]:
 
 def _warn_before(options: Namespace, spec: RunSpec, found: Survey) -> None:
     """Print what should be known before the measurement."""
-    from core.fit.probe import written_files
+    from core.fit.probe import writing_words
 
     chosen = [each for each in found.devices if each.id in spec.devices]
     for finding in fit_of(spec, chosen, found, all_runs(options.runs)):
         warn(str(finding))
     warn_of_sharing(options, spec, found)
     warn_of_doubt(spec, found.devices)
-    path = Path(spec.own_recipe.path)
-    if lines := written_files(path):
-        warn(tr("{name} writes files ({lines}). The measurement calls its functions, so it writes them, too; what is "
-                "in the folder of a run is removed.", name=path.name, lines=join_names(lines)))
+    if words := writing_words(Path(spec.own_recipe.path)):
+        warn(words)
     if spec.training.loader_workers:
         warn(tr("The memory of data-loader processes is not measured."))

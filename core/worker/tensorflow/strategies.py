@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import signal
+import time
 from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -32,6 +34,9 @@ if TYPE_CHECKING:
     from ..recipe import LoadedRecipe
     from .step import Forward, Passed
     from .task.data import Batches, Feed
+
+
+NAP_S = 0.2
 
 
 def single(recipe: LoadedRecipe, context: Context) -> None:
@@ -240,6 +245,7 @@ def _coordinate(recipe: LoadedRecipe, context: Context) -> None:
 
 def serve(assignment: RankAssignment) -> None:
     """Compute or keep variables for the chief. Never returns: the supervisor ends servers after the other workers."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that the end of this process is recorded, too
     resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
     # An operation that waits for another process occupies a thread, and so does the operation it waits for.
     # With a thread per core, servers of one core would wait for each other for ever.
@@ -252,7 +258,8 @@ def serve(assignment: RankAssignment) -> None:
         resolver.cluster_spec(), job_name=resolver.task_type, task_index=resolver.task_id, protocol="grpc",
         config=threads,
     )
-    server.join()
+    while server:  # in `server.join`, Python would handle no signal
+        time.sleep(NAP_S)
 
 
 def _scheduled(
