@@ -14,7 +14,8 @@ from core.diagnosis.evidence import FAILED_FIRST, GROUP_KILLED, KERNEL_KILLED
 from core.diagnosis.failures import Failure, failure_of, short_cause, short_reason
 from core.language import Message, join_sentences, stored, tr
 from core.runs.facts import RunFacts, RunState
-from core.schema.event_kinds import Checkpoint, Release, Verdict
+from core.runs.fold import fold
+from core.schema.event_kinds import Checkpoint, MemoryPeak, Release, SupervisorStart, Verdict
 from core.schema.settings import Script
 from core.schema.spec import RunSpec
 from gui.features.run.events import failure_view
@@ -269,6 +270,42 @@ def test_root_from_which_others_failed_says_so_once_and_is_no_cascade() -> None:
     assert (failure.cause, failure.others) == (Cause.SIGNAL, first)
 
 
+FULL = """OutOfMemoryError: CUDA out of memory. GPU 0 has a total capacity of 24.00 GiB of which 9.00 MiB is free.
+ Process 4711 has 5.00 GiB memory in use. Process 4712 has 1.50 GiB memory in use."""
+
+
+@pytest.mark.parametrize(
+    ("before", "peaks", "traceback", "said"),
+    [
+        (0, {}, "", "23.0 of 24.0 GB were in use at most. "),
+        (0, {"GPU-aa": 17}, "", "23.0 of 24.0 GB were in use at most: 17.0 GB by this run. "),
+        (6, {"GPU-aa": 17}, "", "23.0 of 24.0 GB were in use at most: 17.0 GB by this run and 6.0 GB by others"),
+        (6, {}, FULL, "23.0 of 24.0 GB were in use at most: 5.00 GB by pid 4711 and 1.50 GB by pid 4712. "),
+        (None, {"GPU-aa": 17}, "", "This run itself had taken 17.0 GB. "),
+        (None, {}, "", "Try a smaller batch."),
+    ],
+)
+def test_full_device_says_whose_memory_it_was(before, peaks, traceback, said) -> None:
+    release = None if before is None else Release(
+        device_id="GPU-aa", verdict=Verdict.RELEASED, before_bytes=before * GB, peak_bytes=23 * GB, after_bytes=0,
+        seconds=1.0, sentence="Back.",
+    )
+    recorded = [MemoryPeak(rank=0, device=name, peak_bytes=size * GB).event() for name, size in peaks.items()]
+    facts = fold(RunFacts(devices=GPU), recorded)
+    error = f"Worker 0 on GPU-aa: {MEMORY}"
+    failure = failed(error, releases={"GPU-aa": release} if release else {}, peaks=facts.peaks, traceback=traceback)
+    assert failure.sentence.startswith(said)
+
+
+def test_peaks_of_the_workers_on_a_device_are_added_up_and_are_those_of_the_last_start() -> None:
+    peaks = [MemoryPeak(rank=rank, device=device, peak_bytes=size, left_bytes=left).event()
+             for rank, device, size, left in ((0, "GPU-aa", 3, None), (1, "GPU-aa", 4, 9), (1, "GPU-zz", 5, 9))]
+    facts = fold(RunFacts(devices=GPU), peaks)
+    assert [(name, each.peak_bytes, each.left_bytes) for name, each in facts.peaks.items()] == [("GPU-aa", 7, 9)]
+    again = SupervisorStart(pid=1, created=1.0).event()
+    assert fold(facts, [again, again, peaks[0]]).peaks["GPU-aa"].peak_bytes == 3
+
+
 def test_lost_run_says_what_resuming_would_do() -> None:
     saved = Checkpoint(step=40, name="a", time=1.0, reason="epoch")
     for kept, words in ((None, "no checkpoint: Resume starts over."), (saved, "Resume continues from step 40.")):
@@ -288,16 +325,17 @@ def test_part_whose_head_is_lost_says_where_to_resume_and_is_not_run_again() -> 
 
 
 def test_half_batch_is_divided_evenly_over_the_devices_and_offered_only_where_memory_was_missing() -> None:
-    spec = make_spec("digits_mlp", strategy="ddp", devices="cpu:0,cpu:1", batch_size=50)
+    spec = make_spec("digits_mlp", strategy="ddp", devices="cpu:0,cpu:1", batch_size=52)
     smaller, words = smaller_batch(spec) or (spec, "")
-    assert (smaller.training.batch_size, words) == (24, "batch 24")
+    assert (smaller.training.batch_size, words) == (26, "batch 26")
     assert smaller_batch(replace(spec, training=replace(spec.training, batch_size=2))) is None
     limit = f"The worker ended. {tr(GROUP_KILLED, size='1.5 GB', file='/sys/fs/cgroup/memory.max')}"
-    for error, words in ((MEMORY, "batch 24"), ("ValueError: no.", ""), (limit, "batch 24")):
+    offered = ["batch 26", "fsdp", "bfloat16", "accumulation 2", "Find the largest batch"]
+    for error, words in ((MEMORY, offered), ("ValueError: no.", []), (limit, offered)):
         facts = RunFacts(state=RunState.FAILED, error=f"Worker 0 on GPU-aa: {error}", devices=GPU)
         view = failure_view(facts, spec, log_end="", labels={"GPU-aa": "GPU 0"})
         assert view is not None
-        assert view.change == words
+        assert [each for _, each in view.changes] == words
 
 
 def test_kernels_launched_one_by_one_are_offered_where_a_kernel_failed_and_are_not_yet() -> None:
@@ -305,12 +343,12 @@ def test_kernels_launched_one_by_one_are_offered_where_a_kernel_failed_and_are_n
     facts, spec = RunFacts(state=RunState.FAILED, error=error, devices=GPU), script()
     view = failure_view(facts, spec, log_end="", labels={})
     assert view is not None
-    assert view.changed is not None
-    assert view.changed.script is not None
-    assert (view.change, view.changed.script.environment) == ("CUDA_LAUNCH_BLOCKING=1", {"CUDA_LAUNCH_BLOCKING": "1"})
-    again = failure_view(facts, view.changed, log_end="", labels={})
+    ((changed, words),) = view.changes
+    assert changed.script is not None
+    assert (words, changed.script.environment) == ("CUDA_LAUNCH_BLOCKING=1", {"CUDA_LAUNCH_BLOCKING": "1"})
+    again = failure_view(facts, changed, log_end="", labels={})
     assert again is not None
-    assert again.changed is None
+    assert again.changes == ()
 
 
 @pytest.mark.parametrize(

@@ -5,13 +5,16 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
 
-from PySide6.QtCore import QAbstractListModel, QEvent, QModelIndex, QPersistentModelIndex, QRect, QSize, Qt
+from PySide6.QtCore import QAbstractListModel, QEvent, QModelIndex, QPersistentModelIndex, QRect, QSize, Qt, Signal
 from PySide6.QtGui import QAction, QGuiApplication, QKeySequence, QPainter, QPaintEvent
 from PySide6.QtWidgets import QFrame, QListView, QStyledItemDelegate, QStyleOptionViewItem, QWidget
 
-from core.config.validation import smaller_batch, with_blocking
-from core.diagnosis.causes import Cause
+from core.config.finding import FIND_LARGEST
+from core.config.validation import remedies, smaller_batch, with_blocking
+from core.diagnosis.causes import OF_MEMORY, Cause
 from core.diagnosis.evidence import Place
 from core.diagnosis.failures import failure_of
 from core.diagnosis.timeline import MAX_ENTRIES, Timeline, TimelineEntry
@@ -296,10 +299,11 @@ class FailureView:
     place: Place | None
     """None if it is not known."""
     lines: tuple[str, ...]
-    changed: RunSpec | None
-    """The spec of this run with a change that helps; None if none is known."""
-    change: str
-    """`batch 48`."""
+    changes: tuple[tuple[RunSpec, str], ...]
+    """What may help: the spec of this run with a change, and the change in words, such as `batch 48`.
+
+    An unchanged spec stands for a measurement of the largest batch that fits.
+    """
     can_run_again: bool
     rank: int
     """The rank whose log has the error."""
@@ -322,30 +326,26 @@ def failure_view(
     failure = failure_of(facts, spec, log_end=log_end, labels=labels)
     if failure is None or (spec is None and facts.supervisor is None):  # without a spec it could not start
         return None
-    change = CHANGES.get(failure.cause)
-    found = change(spec) if change is not None and spec is not None else None
-    changed, change_words = found or (None, "")
+    found = [with_blocking(spec)] if failure.cause is Cause.ACCESS and spec is not None else []
+    if failure.cause in OF_MEMORY and spec is not None:
+        found = [smaller_batch(spec), *remedies(spec).values(), (spec, tr(FIND_LARGEST)) if spec.recipe else None]
     return FailureView(
         title=failure.title,
         sentence=join_sentences([failure.sentence, failure.others]),
         place=failure.place,
         lines=failure.lines,
-        changed=changed,
-        change=change_words,
+        changes=tuple(filter(None, found)),
         can_run_again=spec is not None and failure.cause is not Cause.HEAD_LOST,
         rank=failure.rank,
         sought=failure.lines[-1].strip() if failure.lines else "",
     )
 
 
-CHANGES = {
-    **dict.fromkeys((Cause.DEVICE_MEMORY, Cause.HOST_MEMORY, Cause.LIMIT), smaller_batch), Cause.ACCESS: with_blocking,
-}
-"""By cause, the change of the settings that is offered."""
-
-
 class FailureCard(QFrame):
     """Shows one failure. After it was closed it stays hidden until there is another, or another run."""
+
+    change_asked = Signal(object)
+    """The training card shall be filled with this spec; see `FailureView.changes`."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -358,15 +358,13 @@ class FailureCard(QFrame):
         self.lines = [ElidedLabel() for _ in range(3)]
         self._has_details = False
         """Whether there are a place or lines; `fit` may hide them."""
-        changed = tr("Fill the training card with these settings and this change")
-        self.change_button = push_button("failureChangeButton", "", changed)
+        self.close_button = icon_button("cross", "failureCloseButton", tr("Dismiss this message"), tr("Dismiss"))
+        self.close_button.clicked.connect(self.hide)
         self.log_button = push_button("failureLogButton", tr("Show it in the log"), tr("Show the log at this error"))
         at_line = tr("Open the file at this line")
         self.editor_button = compact_button("failureEditorButton", tr("Open in editor"), at_line, role="link")
         again = tr("Start a new run with the same settings")
         self.again_button = push_button("failureAgainButton", tr("Run again"), again)
-        self.close_button = icon_button("cross", "failureCloseButton", tr("Dismiss this message"), tr("Dismiss"))
-        self.close_button.clicked.connect(self.hide)
         self._lay_out()
         self.hide()
 
@@ -385,8 +383,17 @@ class FailureCard(QFrame):
             label.show_text(line)
         self._has_details = bool(view.place or view.lines)
         self._details.setVisible(self._has_details)
-        self.change_button.setText(tr("Try {settings}", settings=view.change))
-        self.change_button.setVisible(view.changed is not None)
+        tip = tr("Fill the training card with the settings of the run, and do this there")
+        buttons = [compact_button("failureChangeButton", words, tip, role="link",
+                                  does=partial(self.change_asked.emit, changed))
+                   for changed, words in view.changes if is_own or words != tr(FIND_LARGEST)]
+        self._helps, before = QWidget(), self._helps
+        hbox(self._helps, PlainLabel(tr("Try:")), *(named(each, tight=True) for each in buttons), 0, gap=10)
+        self._layout.replaceWidget(before, self._helps)
+        before.deleteLater()
+        for one, other in pairwise([self.close_button, *buttons]):
+            QWidget.setTabOrder(one, other)  # as on the screen
+        self._helps.setVisible(bool(buttons))
         self.log_button.setVisible(bool(view.sought))
         self.editor_button.setVisible(is_own and view.place is not None)
         self.again_button.setVisible(view.can_run_again)
@@ -409,14 +416,15 @@ class FailureCard(QFrame):
         self._details.setVisible(self._has_details and rest + details_px <= height)
 
     def _lay_out(self) -> None:
-        self._details, place = QWidget(), row_of(self.place, self.editor_button, shares=(1, 0))
+        self._details, self._helps, place = QWidget(), QWidget(), row_of(self.place, self.editor_button, shares=(1, 0))
         vbox(self._details, place, 4, *self.lines, gap=1, margins=(0, 0, 0, 4))
         for label in self.lines:
             monospaced(label)
-        layout = vbox(self, gap=5, margins=(16, 10, 10, 12))
+        self._layout = layout = vbox(self, gap=5, margins=(16, 10, 10, 12))
         head = hbox(layout, (self.title, 1), gap=5)
         head.addWidget(self.close_button, 0, Qt.AlignmentFlag.AlignTop)
         for part in (self.sentence, self._details):
             layout.addWidget(part)
         layout.addSpacing(3)
-        hbox(layout, self.change_button, self.log_button, self.again_button, 0, gap=8)
+        layout.addWidget(self._helps)
+        hbox(layout, self.log_button, self.again_button, 0, gap=8)

@@ -5,5 +5,6 @@
 - `script_form`: its form for scripts, and what scripts need
 - `status`: what is known before the start
 - `start`: check the choices and start
+- `fit`: measure whether they fit into memory
 - `reuse`: fill the form from a run or a preset, or for a first run
 """

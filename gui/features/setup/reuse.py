@@ -25,6 +25,7 @@ from core.schema.spec import RunSpec
 from core.series.report import export_bytes
 from core.text import join_names
 from gui.base.theme import mark
+from gui.features.setup.fit import LARGEST
 from gui.machine.device_rows import free_devices
 from gui.runs.rows import owner_question
 from gui.widgets.buttons import compact_button, give_menu_below
@@ -175,7 +176,7 @@ class ReuseController:
             keep=lambda runs: self._use_run(runs[0], "Save", self._ask_name),
         )
         panels.failure.again_button.clicked.connect(lambda: self._use_shown("Start", start.start_again))
-        panels.failure.change_button.clicked.connect(lambda: self._use_shown("Use", self._fill_changed))
+        panels.failure.change_asked.connect(lambda spec: self._use_shown("Use", partial(self._fill_changed, spec)))
         panels.details.settings.copy_text.triggered.connect(self._copy_settings)
         panels.details.settings.copy_command.triggered.connect(lambda: self._use_shown("Copy", self._copy_own_command))
         preset_button = panels.setup.presets
@@ -283,10 +284,10 @@ class ReuseController:
             )
             self._message.show_message(sentence, "warn")
 
-    def _fill_changed(self, _: RunSpec) -> None:
-        shown = self._panels.failure.shown
-        if shown is not None and shown.changed is not None:
-            self._fill(shown.changed)
+    def _fill_changed(self, changed: RunSpec, spec: RunSpec) -> None:
+        self._fill(changed)
+        if changed == spec:
+            self._start.fit.begin(LARGEST)
 
     def _copy_settings(self) -> None:
         shown = self._panels.details.settings.shown

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Self
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from core.catalog.frameworks import FRAMEWORKS
-from core.config.finding import BATCH, PYTHON, QUEUE, TICK, Cure
+from core.config.finding import BATCH, FIT, PYTHON, QUEUE, TICK, Cure
 from core.devices.device import Survey
 from core.errors import RunError
 from core.history.device_use import largest_others
@@ -26,6 +26,7 @@ from core.system.logout import at_logout, logout_warning
 from core.text import join_names
 from gui.base.jobs import Jobs, reason
 from gui.base.settings_file import SettingsFile
+from gui.features.setup.fit import CANCEL, FitController
 from gui.features.setup.reuse import ReuseController
 from gui.machine.machine import Machine
 from gui.machine.start_check import StartCheck, StartConditions, checking, readings_state, refused
@@ -174,6 +175,7 @@ class StartController(Feature):
         services.devices.changed.connect(panels.setup.show_machine)
         services.chosen.changed.connect(panels.setup.show_devices)
         services.connected.changed.connect(lambda connected: self.reread() if connected else None)
+        self.fit = FitController(self)
         self._reuse = ReuseController(self)  # kept here: no signal holds it
 
     # -- check -----------------------------------------------------------------------------------
@@ -223,6 +225,7 @@ class StartController(Feature):
     def end(self) -> None:
         """Check and start nothing any more. The jobs are closed by the window."""
         self._start_when_checked = False
+        self.fit.begin(CANCEL)
         self._debounce.stop()
         self._pending.stop()
 
@@ -248,7 +251,7 @@ class StartController(Feature):
             self.start(queues=self._queues_then)
 
     def _show(self, check: StartCheck) -> None:
-        self.panels.setup.show_check(check)
+        self.panels.setup.show_check(self.fit.complete(check))
         self._reuse.show_check(check)
         self.panels.header.buttons.allow_start("\n".join(check.problems), is_proposed=not check.busy)
         if not check.pending and check.folder_problem != self._message.lasting:
@@ -276,6 +279,8 @@ class StartController(Feature):
             self.panels.devices.chosen.tick_only(cure.values)
         elif cure.does in {BATCH, PYTHON}:  # a host may say anything
             self.panels.setup.set_value(cure.does, "".join(cure.values))
+        elif cure.does == FIT:
+            self.fit.begin("".join(cure.values))
 
     # -- start -----------------------------------------------------------------------------------
 

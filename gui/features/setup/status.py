@@ -8,13 +8,13 @@ from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QApplication, QWidget
 
-from core.config.finding import PYTHON, Finding, Mark
+from core.config.finding import FIT, PYTHON, Cure, Finding, Mark
 from core.language import tr
 from gui.base.text_size import scaled
 from gui.base.theme import mark
 from gui.machine.start_check import StartCheck
 from gui.widgets.buttons import compact_button
-from gui.widgets.fields import FormScroll
+from gui.widgets.fields import FormScroll, row_of
 from gui.widgets.layouts import hbox, vbox
 from gui.widgets.messages import announce
 from gui.widgets.plain_text import BREAK, PlainLabel, breakable, named
@@ -33,15 +33,20 @@ class StartStatus(FormScroll):
 
     def __init__(self) -> None:
         self._arithmetic = PlainLabel(name="batchLabel", role="muted", wraps=True, selectable=True)
+        measure, tip = Cure(does=FIT, words=tr("Will it fit?")), tr("Measure in short runs whether it fits into memory")
+        link = compact_button("fitButton", measure.words, tip, role="link", does=lambda: self.cured.emit(measure))
+        self._fit_link = named(link, tight=True)
+        link.hide()
         self._rows = QWidget()
-        self._layout = vbox(self._rows, self._arithmetic, gap=2, margins=(8, 4, 8, 4))
+        head = row_of(self._arithmetic, link, shares=(1, 0))
+        self._layout = vbox(self._rows, head, gap=2, margins=(8, 4, 8, 4))
         self._findings: tuple[Finding, ...] = ()
         self._shown: list[QWidget] = []
         super().__init__(self._rows)
 
     def sizeHint(self) -> QSize:  # noqa: N802 (Qt's name)
         """Return the height of all lines at the present width."""
-        return QSize(0, self._rows.heightForWidth(self.width()))
+        return QSize(0, self._rows.heightForWidth(self.viewport().width()))
 
     def minimumSizeHint(self) -> QSize:  # noqa: N802 (Qt's name)
         """Return that height, up to `MAX_PX`: a low dock cuts no usual line."""
@@ -55,6 +60,12 @@ class StartStatus(FormScroll):
     def text(self) -> str:
         """Return the sentences that are shown, in lines."""
         return "\n".join(map(_words, self._findings))
+
+    def offer_fit(self, *, offered: bool) -> None:
+        """Offer to measure the memory."""
+        if not offered and self._fit_link.hasFocus():
+            self.setFocus()  # as below
+        self._fit_link.setVisible(offered)
 
     def show_check(self, check: StartCheck) -> None:
         """Show whether the run can start, or why not."""
