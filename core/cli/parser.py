@@ -54,6 +54,7 @@ COMMANDS = (
     _Row("queue", control.queue, (control.add_queue_actions,)),
     _Row("runs", listing.list_runs, (listing.add_search,)),
     _Row("show", listing.show, (listing.add_events,), of_run=True),
+    _Row("why-slow", listing.why_slow, of_run=True),
     _Row("log", listing.log, (listing.add_log,), of_run=True),
     _Row("compare", results.compare_runs, (results.add_compare_options,)),
     _Row("scale", scale.scale, (scale.add_options,)),

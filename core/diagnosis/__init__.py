@@ -5,6 +5,7 @@
 - `evidence`: what a failed run recorded, taken apart
 - `causes`: the table of causes: how each is recognised and told
 - `failures`: why a run failed, in words
+- `step_time`: where the time of the steps goes, and why they are slow
 - `device_argument`: the number of a GPU among the arguments of a program
 - `program_output`: the exception in what a Python program printed
 - `terminal`: what a terminal would show of what a program printed

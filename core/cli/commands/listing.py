@@ -53,7 +53,7 @@ from core.schema.paths import SUPERVISOR_EVENTS
 from core.schema.spec import RunSpec
 from core.series import report
 from core.table import Column
-from core.text import BYTES_PER_MB, disk, join_names, short
+from core.text import BYTES_PER_MB, disk, join_names, join_phrases, short
 
 SIGNS = {"warn": "!", "bad": "x"}
 """What marks an event that is not as it should be."""
@@ -211,11 +211,22 @@ def show(options: Namespace) -> int:
     labels = {name: str(fields.get("label") or name) for name, fields in run.facts.devices.items()}
     parts = part_sentences(run.facts.parts.values(), labels)
     held = [tr("{label} holds {sentence}", label=label, sentence=sentence) for label, sentence in parts]
-    for line in (*_output_lines(run.dir), *held, *release_lines(run.facts)):
+    slow = document["why_slow"]
+    steps = [tr("steps: {sentence}", sentence=slow["sentence"])] * (slow["seconds"] is not None)
+    for line in (*_output_lines(run.dir), *held, *steps, *release_lines(run.facts)):
         say(f"  {line}")
     for sentence in _sentences(run):
         say(f"  {tr(sentence)}".replace("\n", "\n    "), lines=True)
     return 0
+
+
+def why_slow(options: Namespace) -> int:
+    """Say where the time of the steps of a run goes, and why they are slow."""
+    run = find(options)
+    found = report.document(run)["why_slow"]
+    parts = [tr("{part} {ms:.3g} ms", part=part, ms=1000 * seconds)
+             for part, seconds in {"step": found["seconds"], **found["parts"]}.items() if seconds is not None]
+    return answer(options, {"run": run.id, **found}, found["sentence"], *filter(None, [join_phrases(parts)]))
 
 
 REASONS = {

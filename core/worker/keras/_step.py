@@ -184,6 +184,9 @@ def _with_values_per_batch(task: Task) -> Callable[[Any], Any]:
     """
     model, measures = task.model, task.training_metrics is not None
     step, running_means = model.train_step, model.compute_metrics
+    scale, apply = task.optimizer.scale_loss, task.optimizer.apply
+    task.optimizer.scale_loss = lambda loss: task.note("forward", scale(loss))
+    task.optimizer.apply = lambda gradients, *others: apply(task.note("backward", gradients), *others)
     seen: list[tuple[Any, Any]] = []
 
     def of_batch(x: Any, y: tf.Tensor, y_pred: Any, sample_weight: Any = None) -> Logs:  # noqa: ANN401, ARG001 (Keras')
@@ -196,7 +199,7 @@ def _with_values_per_batch(task: Task) -> Callable[[Any], Any]:
                 metric.reset_state()
         if _has_keras_step(model):
             model.compute_metrics = of_batch
-        logs: Logs = step(data)
+        logs: Logs = step(task.note("data", data))
         model.compute_metrics = running_means
         return (logs, seen.pop()) if measures else logs
 
@@ -246,6 +249,7 @@ def _cut_step(task: Task, context: Context, gradient: Gradient | None, replicas:
 
     def step(data: Any) -> Any:  # noqa: ANN401 (as above)
         """Make one replica's part of the step. Keras averages the logs of all replicas; these must add up."""
+        data = task.note("data", data)
         if task.training_step is None:
             inputs, target, weights = keras.utils.unpack_x_y_sample_weight(data)
             tensors = (*(inputs if isinstance(inputs, tuple) else (inputs,)), target)

@@ -17,6 +17,7 @@ from ..tensorflow.step import Passes
 from ..tensorflow.strategies import where_it_was_computed
 from ..tensorflow.task.build import build, call
 from ..tensorflow.task.saver import Saver
+from ..tensorflow.task.step_times import StepTimes
 from ..training.controller import TrainingController, size_of
 from ..training.metrics_reporter import MetricsReporter
 from ._callbacks import (
@@ -50,11 +51,12 @@ def fit(task: Task, recipe: LoadedRecipe, context: Context, gradient: Gradient |
     if task.training_metrics is not None:
         task.training_metrics.always = read_metrics_of_batches(own)
     cut = Cut(strategy.num_replicas_in_sync, context.training.accumulation)
+    times = StepTimes(context, task, reads_in_graph=True, replicas=cut.replicas)
     with strategy.scope():
         _compile(task, context, cut, gradient)
     logs = BatchLogs(context, task)
     reporter = MetricsReporter(
-        context, names=logs.names, fetch=logs.fetch, metrics=task.training_metrics,
+        context, names=logs.names, fetch=logs.fetch, metrics=task.training_metrics, times=times,
         after_report=skipped_steps(task, context),
     )
     controller = TrainingController(

@@ -16,6 +16,7 @@ from .loop import Validation, train_task
 from .task.build import build
 from .task.data import spread
 from .task.saver import Saver, read, write
+from .task.step_times import StepTimes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -77,6 +78,7 @@ def _train(task: Task, context: Context) -> None:
         # Each rank validates its slice of the validation set, all with the same model.
         validation=lambda controller, _: Validation(task, task.module, controller, before=broadcast_buffers),
         begun=None if powersgd is None else powersgd.begin,
+        times=StepTimes(context, task, reduces=True),
     )
 
 

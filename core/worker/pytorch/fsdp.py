@@ -42,6 +42,7 @@ from .loop import EndRequestPoll, Validation, train_task
 from .model import compile_each, items, own_part
 from .task.build import complete, prepare
 from .task.saver import MODEL, OPTIMIZER, Saver, read, write
+from .task.step_times import StepTimes
 from .task.steps import step_module
 
 if TYPE_CHECKING:
@@ -94,6 +95,7 @@ def _train(task: Task, context: Context) -> None:
         ),
         clip=clip_over_ranks,
         agree=agree,
+        times=StepTimes(context, task, tells_passes=False),  # both passes wait for the shards of others
     )
 
 

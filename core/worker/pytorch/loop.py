@@ -16,6 +16,7 @@ from .first_nan import NumberWatch
 from .model import own_part
 from .task.optimizers import check_used, merge_turns
 from .task.saver import Saver
+from .task.step_times import StepTimes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -43,6 +44,7 @@ def stepper(
     context: Context,
     controller: TrainingController,
     accumulate: Accumulate,
+    times: StepTimes,
     *,
     clip: Clip = clip_grad_norm_,
     agree: Agree | None = None,
@@ -55,13 +57,16 @@ def stepper(
     training = context.training
     changes = training.weight_decay is not None or training.gradient_clip is not None or controller.rate_varies
     updates: list[tuple[Task, Callable[[], object]]] = [
-        (each, _Update(each, context, controller, clip, agree))
-        if changes or each.schedule is not None or each.scaler is not None
-        else (each, each.optimizer.step)
+        (each, times.timed(
+            _Update(each, context, controller, clip, agree)
+            if changes or each.schedule is not None or each.scaler is not None
+            else each.optimizer.step,
+            "", "optimizer",
+        ))
         for each in task.turns or (task,)
     ]
     if task.turns:
-        return _in_turns(updates, accumulate)
+        return times.watching(_in_turns(updates, accumulate))
     zero_grad, update = task.optimizer.zero_grad, updates[0][1]
 
     def step(batch: Any) -> Any:  # noqa: ANN401 (as `accumulate`)
@@ -70,7 +75,7 @@ def stepper(
         update()
         return found
 
-    return step
+    return times.watching(step)
 
 
 class _Update:
@@ -200,19 +205,22 @@ def train_task(
     agree: Agree | None = None,
     batches: Callable[[int, int], Iterable[Any]] | None = None,
     begun: Callable[[int], object] | None = None,
+    times: StepTimes | None = None,
 ) -> None:
     """Train to the last epoch, or until a stop or a pause is requested.
 
     `accumulate` makes the passes of a step. With several `ranks`, it returns the loss and this rank's share. `saver`:
     by default one of a whole model. `validation`: makes the validation, by default of the whole set here. `clip`,
     `agree`: see `stepper`. `batches(epoch, skip)` yields what `accumulate` gets, without the first `skip` of the epoch;
-    by default the task's data. `begun`: called with the steps done, once a checkpoint is restored.
+    by default the task's data. `begun`: called with the steps done, once a checkpoint is restored. `times`: by default
+    of passes in one process.
     """
+    times = times or StepTimes(context, task)
     reporter = MetricsReporter(
-        context, ranks=ranks, names=lambda: task.value_names, fetch=_fetch, metrics=task.training_metrics
+        context, ranks=ranks, names=lambda: task.value_names, fetch=_fetch, metrics=task.training_metrics, times=times
     )
     controller = TrainingController(context, reporter, saver or Saver(task, context), **size_of(task.train, task.val))
-    step = stepper(task, context, controller, accumulate, clip=clip, agree=agree)
+    step = stepper(task, context, controller, accumulate, times, clip=clip, agree=agree)
     if context.spec.finds_nan:
         step = NumberWatch(task, controller).watched(step)
     checks = validation(controller, reporter) if validation else Validation(task, task.module, controller)

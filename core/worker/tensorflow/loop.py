@@ -16,6 +16,7 @@ from .step import WholeStep
 from .task.build import build
 from .task.data import slice_of
 from .task.saver import Saver
+from .task.step_times import StepTimes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -61,8 +62,9 @@ def loop(
     `each(function, feeds)` yields the function's result for each feed.
     """
     optimizers = [turn.optimizer for turn in task.turns]
+    times = StepTimes(context, task, replicas=parts) if each is starmap else None  # else other processes make steps
     reporter = MetricsReporter(
-        context, ranks=ranks, names=lambda: task.value_names, fetch=fetch, metrics=task.training_metrics,
+        context, ranks=ranks, names=lambda: task.value_names, fetch=fetch, metrics=task.training_metrics, times=times,
         after_report=skipped_steps(task, context),
     )
     controller = TrainingController(
@@ -70,6 +72,7 @@ def loop(
     )
     metrics, set_rate = task.training_metrics, rate_setter(optimizers, controller)
     make = step if metrics is None else metrics.watching(step, first=first, parts=parts)
+    make = make if times is None else times.timed(make, "data")
 
     def at_rates(*feed: tf.Tensor) -> tf.Tensor:
         set_rate()

@@ -112,9 +112,11 @@ class Passes:
         step = self._task.training_step
 
         def forward() -> tuple[Passed, tf.Tensor]:
-            return self._forward(self._task, tensors, share)
+            passed, scaled = self._forward(self._task, tensors, share)
+            return passed, self._task.note("forward", scaled)
 
         passed, gradients = self._gradient(forward, [each.value for each in self._task.variables])
+        gradients = self._task.note("backward", gradients)
         if step is not None and all(each is None for each in gradients):
             with plainly_raised():
                 raise unused_optimizer(*step.turn) if step.turn else step.reader.no_graph()

@@ -198,6 +198,7 @@ class TrainingController:
         """Note that the steps of an epoch are done; `rate` is the learning rate."""
         self._finished = False
         self._rate = rate
+        self._reporter.times.runs = False  # what follows is no step
         self.synchronises = self._must_synchronise()
         if self._validates:
             self._reporter.before_validation(synchronises=self.synchronises)

@@ -213,6 +213,6 @@ class TrainingMetrics:
         self._rows.append(row)
 
 
-def median(values: list[float]) -> float:
+def median(values: Sequence[float]) -> float:
     """Return the median; 0 of none."""
     return sorted(values)[len(values) // 2] if values else 0.0

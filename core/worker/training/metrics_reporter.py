@@ -10,6 +10,7 @@ from ...language import join_sentences, tr
 from ...schema.event_kinds import NotFinite
 from ..context import REPORT_EVERY_S
 from .metrics import LOSS, Cost, EpochMeans
+from .step_times import StepTimes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -84,17 +85,19 @@ class MetricsReporter:
         names: Callable[[], Sequence[str]] = lambda: (LOSS,),
         fetch: Callable[[list[Any]], list[float]] = lambda losses: list(map(float, losses)),
         metrics: TrainingMetrics | None = None,
+        times: StepTimes | None = None,
         after_report: Callable[[int], object] | None = None,
     ) -> None:
         """`ranks`: of several; None for one process.
 
         `names`: returns what each step is reported with: the loss, and the metrics of a recipe's own step. `fetch`:
         returns the values of steps, step by step, in one transfer from the device. `metrics`: what is measured on
-        training batches. `after_report`: called with the number of steps that were reported.
+        training batches. `times`: measures steps. `after_report`: called with the number of steps that were reported.
         """
         self._context = context
         self._ranks, self._names, self._fetch = ranks, names, fetch
         self._metrics, self._after_report = metrics, after_report
+        self.times = times or StepTimes(context)
         self.steps = 0
         """Optimizer steps done."""
         self.requests = 0
@@ -129,6 +132,8 @@ class MetricsReporter:
 
         `share`: the weight of the loss in the global batch's loss, where ranks train parts of it.
         """
+        if self.times.runs:
+            self.times.end(self.steps + 1, loss)
         if self._metrics is not None:
             self._metrics.end_step(self.steps + 1)
         self._losses.append(loss)
@@ -145,6 +150,8 @@ class MetricsReporter:
                 self.report()
         if self._metrics is not None:
             self._metrics.begin_step(self.steps + 1)
+        if self.steps + 1 == self.times.at:
+            self.times.begin()
         return self.requests
 
     def record_learning_rate(self, rate: float) -> None:
@@ -203,6 +210,7 @@ class MetricsReporter:
         self._interval = self._next_interval()
         self._record_own()
         self._is_reporting = False
+        self.times.plan(self.steps, self._interval, due=self.times.is_due())
         self.requests = self.read_requests()
         self._reported = time.monotonic()
         self._due = self._reported + REPORT_EVERY_S
@@ -212,20 +220,23 @@ class MetricsReporter:
         """Reduce losses, metrics, the decision of rank 0, deferred epoch ends and `numbers`, all at once."""
         ranks.wait_for(self._losses)
         first = self._context.rank == 0
-        decision = [float(self.read_requests()), float(self._next_interval())] if first else [0.0, 0.0]
+        decision = [0.0, 0.0, 0.0]
+        if first:
+            decision = [float(self.read_requests()), float(self._next_interval()), float(self.times.is_due())]
         deferred, metrics = self._deferred_numbers, self._take_metrics()
         began = time.monotonic()
         sums = ranks.reduce(self._losses, self._shares, [*decision, *deferred, *numbers, *metrics])
         took = min(time.monotonic() - began, MAX_INTERVAL_S * REPORTS_SHARE)  # limited: a rank may be seconds late
         self._cost_s += (took - self._cost_s) / OFTEN
         at = len(self._losses) * len(self._names())
-        (requests, interval), end = sums[at : at + 2], len(sums) - len(metrics)
-        numbers_at = at + 2 + len(deferred)
+        (requests, interval, due), end = sums[at : at + 3], len(sums) - len(metrics)
+        numbers_at = at + 3 + len(deferred)
         self._record_metrics(sums[end:])
-        self._record(sums[:at], sums[at + 2 : numbers_at])
+        self._record(sums[:at], sums[at + 3 : numbers_at])
         self._shares = []
         self.requests = round(requests)
         self._interval = self._countdown = max(1, round(interval))
+        self.times.plan(self.steps, self._interval, due=due > 0)
         self._reported = time.monotonic()
         return sums[numbers_at:end]
 

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from ...context import Context
     from ...recipe import LoadedRecipe
     from .optimizers import RecipeSchedule
+    from .step_times import StepTimes
     from .steps import Backward, StepReader
     from .stream import Source
 
@@ -67,6 +68,9 @@ class Task:
     """A task for each of several optimizers; empty for one."""
     turn: tuple[str, ...] = ()
     """In such a task, the name of its optimizer: what the recipe's step gets after the batch."""
+
+    times: StepTimes | None = None
+    """Measures where the time of a step goes, in few steps."""
 
     def __post_init__(self) -> None:
         is_plain = self.autocast is None and self.training_metrics is None and self.scaler is None

@@ -289,7 +289,7 @@ class Batches:
         self.device = device
         self._order = torch.arange(self.items)
         self._skip = 0
-        self._prepared = prepared(device, any_shape=any_shape)
+        self.prepare = prepared(device, any_shape=any_shape)
         self._seed = seed
         self._loader: DataLoader[Any] | None = None
         self._tensors: Sequence[Tensor] = ()
@@ -369,14 +369,14 @@ class Batches:
         for index in self.micro_slices():
             tensors = [tensor.index_select(0, index) for tensor in self._tensors]
             if moves:
-                tensors = [tensor.to(self.device, non_blocking=True) for tensor in tensors]
+                tensors = self.prepare(tensors)
             yield tensors if make is None else make(tensors), len(index)
 
     def _loaded(self) -> Iterator[tuple[Any, int]]:
         """Yield the micro-batches of the data loader, and their numbers of items."""
         assert self._loader is not None
         for batch, index in zip(self._loader, self.micro_slices(), strict=True):
-            yield self._prepared(batch), len(index)
+            yield self.prepare(batch), len(index)
 
 
 def spread(seed: int, number: int) -> int:

@@ -50,7 +50,7 @@ class StreamBatches:
         self._source, self._function, self._shares, self._limit = source, function, shares, steps
         self._workers, self._seed = loader_workers, seed
         self._collate: Collate = collate or default_collate
-        self._prepared = prepared(device, any_shape=any_shape)
+        self.prepare = prepared(device, any_shape=any_shape)
         self._sizes: dict[int, int] = {}
         self._reading: tuple[_Part, int, int] | None = None
         """The epoch's reader in this process, the epoch, and its steps so far."""
@@ -105,7 +105,7 @@ class StreamBatches:
             self._reading = part, epoch, number + 1
             share, own = self._shares.share(items), sum(sizes)
             yield [
-                MicroBatch(self._prepared(batch), share * size / own)
+                MicroBatch(self.prepare(batch), share * size / own)
                 for batch, size in zip(batches, sizes, strict=True)
             ]
             count = number + 1

@@ -4,5 +4,6 @@
 - `data`, `stream`: the batches of arrays and data sets, and of data that are read item by item
 - `optimizers`: one or several optimizers
 - `steps`: the steps that a recipe computes itself; its metrics on training batches
+- `step_times`: where the time of a step goes
 - `saver`: write and read checkpoints
 """

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from ...context import Context
     from ...recipe import LoadedRecipe
+    from .step_times import StepTimes
     from .steps import RecipeStep, StepReader
 
     Measure = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
@@ -61,6 +62,12 @@ class Task:
     """What the optimizer trains, where it is one of several; None for all variables of the model."""
     of_optimizers: tuple[Task, ...] = ()
     """A task for each of several optimizers; empty for one."""
+    times: StepTimes | None = None
+    """Measures where the time of a step goes, in few steps; None where the graph is another process's."""
+
+    def note(self, part: str, computed: Any) -> Any:  # noqa: ANN401 (tensors in any structure)
+        """Let the graph note that a part of the step ends with these tensors, and return them for what follows."""
+        return computed if self.times is None else self.times.note(part, computed)
 
     @property
     def turns(self) -> tuple[Task, ...]:
