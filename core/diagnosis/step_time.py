@@ -5,7 +5,6 @@ The thresholds are those of TraceML. A rule whose signal is missing says so, and
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
@@ -18,9 +17,9 @@ from core.runs.facts import RunFacts, RunState
 from core.schema.event_kinds import Checkpoint, Slowed, StepTime, read_all
 from core.schema.events import Event
 
-COMPUTING = ("forward", "backward", "optimizer")
-OWN = ("data", "copy", *COMPUTING)
-PARTS = (*OWN[:-1], "wait", "optimizer")
+COMPUTING = (tr_noop("forward"), tr_noop("backward"), tr_noop("optimizer"))
+OWN = (tr_noop("data"), tr_noop("copy"), *COMPUTING)
+PARTS = (*OWN[:-1], tr_noop("wait"), "optimizer")
 """The fields of `StepTime` that are parts of a step, in their order."""
 IGNORED, TOLD, EXPLAINED = 0.05, 0.10, 0.80
 """Shares of a step: lateness that is none, what is told, and how much of a lateness its cause explains."""
@@ -112,13 +111,13 @@ class StepAccount:
     """Collects from the events of a run what its diagnosis needs."""
 
     def __init__(self) -> None:
-        self._steps: dict[int, dict[int, StepTime]] = defaultdict(dict)
+        self._steps: dict[int, dict[int, StepTime]] = {}
         self._spent_s = {"checkpoint": 0.0, "throttled": 0.0}
 
     def fold(self, events: list[Event]) -> None:
         """Add events."""
         for each in read_all(StepTime, events):
-            self._steps[each.step][each.rank] = each
+            self._steps.setdefault(each.step, {})[each.rank] = each
         for old in sorted(self._steps)[: -2 * RECENT]:
             del self._steps[old]
         self._spent_s["checkpoint"] += sum(each.seconds for each in read_all(Checkpoint, events))

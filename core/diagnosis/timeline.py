@@ -22,8 +22,8 @@ from core.text import disk, duration, first_names, join_names, join_phrases
 Values = Mapping[str, Sequence[float | None]]
 
 LOSS, RATE, VALIDATION = "loss", "learning_rate", "val_"
-SAMPLES_PER_S, STEPS_PER_S = RATES = tr_noop("samples/s"), tr_noop("steps/s")
-"""How fast a run trained, which is drawn beside its metrics."""
+SAMPLES_PER_S, STEPS_PER_S, WAITING = RATES = tr_noop("samples/s"), tr_noop("steps/s"), tr_noop("waiting for data %")
+"""How fast a run trained, and what kept it waiting, which are drawn beside its metrics."""
 
 
 class EpochLine(NamedTuple):

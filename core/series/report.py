@@ -13,7 +13,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, TextIO
 
-from core.diagnosis.step_time import StepAccount
 from core.history.marks import marks_fields, read_marks
 from core.history.summary import RunSummary
 from core.language import tr
@@ -51,14 +50,11 @@ def read_series(run: Run, take: Callable[[list[Event]], object] = len) -> RunSer
 
 def document(run: Run) -> Json:
     """Read a run, of which nothing has been read yet, to its end, and return the document that `show --json` prints."""
-    reasons, account = dict[str, str](), StepAccount()
-
-    def take(events: list[Event]) -> None:
-        account.fold(events)
-        reasons.update((each.name, each.reason) for each in read_all(Checkpoint, events))
-
-    run_series = read_series(run, take)
-    facts = run.facts
+    reasons: dict[str, str] = {}
+    run_series = read_series(
+        run, lambda events: reasons.update((each.name, each.reason) for each in read_all(Checkpoint, events))
+    )
+    facts, busy = run.facts, [each.mean for each in run_series.utilisation.values()]
     return {
         "run": run.id, "dir": str(run.dir), "state": facts.state.value, "owner": run.owner,
         "spec": run.spec().to_json(), "steps": facts.step,
@@ -78,7 +74,7 @@ def document(run: Run) -> Json:
         "source": facts.source.fields() if facts.source else None,
         "parts": [_part(part) for part in facts.parts.values()],
         "marks": marks_fields(read_marks(run.dir)),
-        "why_slow": account.diagnosis(facts, [each.mean for each in run_series.utilisation.values()]).document(),
+        "why_slow": run_series.step_times.diagnosis(facts, busy).document(),
     }
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from core.arrays import np
-from core.diagnosis.timeline import SAMPLES_PER_S, STEPS_PER_S
+from core.diagnosis.timeline import SAMPLES_PER_S, STEPS_PER_S, WAITING
 from core.history.summary import LOSS, RECENT, VALIDATION_LOSS, RunLoss, recent_mean, run_loss
 from core.language import tr
 from core.runs.facts import RunFacts
@@ -26,6 +26,7 @@ from core.series.device_readings import (
 )
 from core.series.min_max_tree import Floats
 from core.series.series import STEP, Axis, Series
+from core.series.step_times import StepTimes
 
 MAX_RESUMES = 1000
 """Resumes that are noted; a planted file may have a million."""
@@ -124,6 +125,7 @@ class RunSeries:
         """Readings of heat that are not appended yet, by device id: the window shows them on request only."""
         self.slowdowns: dict[str, list[Slowdown]] = {}
         """By device id, in order of time."""
+        self.step_times = StepTimes()
         self.steps_per_epoch: int | None = None
         self._samples_per_step: float | None = None
         self._rate: tuple[int, dict[str, Series]] = -1, {}
@@ -199,12 +201,12 @@ class RunSeries:
 
     @property
     def drawn(self) -> dict[str, Series]:
-        """The metrics, and how fast the run trained: samples or, where their number is unknown, steps a second."""
+        """The metrics, how fast it trained, in samples or, if their number is unknown, steps a second; what waited."""
         if self._rate[0] != self.version:
             by_step = (each for name, each in self.metrics.items() if name not in self.by_epoch)
             rate = max(by_step, key=len, default=Series()).rate(self.axes["training"], self._samples_per_step or 1.0)
-            name = SAMPLES_PER_S if self._samples_per_step else STEPS_PER_S
-            self._rate = self.version, {name: rate} if len(rate) > 1 else {}
+            found = {SAMPLES_PER_S if self._samples_per_step else STEPS_PER_S: rate, WAITING: self.step_times.waiting()}
+            self._rate = self.version, {name: each for name, each in found.items() if len(each) > 1}
         return self._rate[1] | self.metrics
 
     @property
@@ -240,6 +242,8 @@ class RunSeries:
                 case Metrics.kind:
                     self._resumes.note_measurement(float(event["t"]))
                     self._collect(metrics, event)
+                case kind if kind in StepTimes.kinds:
+                    self.step_times.add(event)
                 case Rewind.kind if self._rewinds < MAX_REWINDS:
                     self._rewinds += 1
                     self._drop_after(event["step"], metrics)

@@ -13,12 +13,14 @@ from core.series.min_max_tree import Floats
 from core.series.run_series import RunSeries, best_validation
 from core.series.series import Axis, Series
 from gui.base.formatting import clock, number, significant
+from gui.base.text_size import scaled
 from gui.base.theme import current_theme
 from gui.plots.card import Span
 from gui.plots.controls import MetricControls, compact_box
 from gui.plots.items.hover import HoverReading, HoverRow
 from gui.plots.items.lines import BandItem, LineItem
 from gui.plots.items.marks import Crosses, EdgeArrows, EndLabel, InterruptionMarks
+from gui.plots.items.strips import StepBand
 from gui.plots.ranks import VALIDATION, Family, at_step, combine, families, fitting_range, mean_of, own_name
 from gui.plots.run_plot import OpenSpan, Plot
 from gui.widgets.buttons import compact_button
@@ -91,6 +93,8 @@ class LossPlot(Plot):
         self.teach_button = compact_button("teachButton", tr("Show me the number"), tip, role="primary")
         self.teach_button.hide()
         self._under_empty.insertWidget(2, self.teach_button, 0, Qt.AlignmentFlag.AlignHCenter)
+        self.band = StepBand(self.canvas)
+        self.column.addWidget(self.band)
         self._shown_of = self.controls.metric_name, self.controls.axis, self.controls.logarithmic
         plot = self.canvas.getPlotItem()
         self._spread, self._validation_spread = BandItem(plot, depth=-2), BandItem(plot, depth=-1)
@@ -220,6 +224,8 @@ class LossPlot(Plot):
             self.title.setVisible(names == ["loss"])
             self.controls.offer_axes({"step", "training", *self.run_series.axes})
             self.controls.show_unit(self._family(self.run_series).unit)
+        self.band.setVisible(shown := self.is_filled() and len(self._shown.step_times.table) > 1)
+        self.setMinimumHeight(scaled(self.min_height_px) + shown * self.band.sizeHint().height())
 
     def is_filled(self) -> bool:
         """Return whether the run has a finite value of the metric on this axis."""
@@ -259,6 +265,8 @@ class LossPlot(Plot):
             self._validation_spread.clear()
             self._draw_one(validation, self._validation, span, pixels)
         super().draw_lines(span, pixels)
+        if not self.band.isHidden():
+            self.band.show_times(self._shown.step_times, self.axis(self._shown))
 
     def _draw_one(self, ranks: list[Series], line: LineItem, span: Span, pixels: int, weight: float = 0.0) -> None:
         if not ranks:

@@ -130,6 +130,7 @@ class RunSession(QObject):
             last_loss=self._losses.last if self._losses is not None else None,
             asked=self.asked,
             stop_asked=self.stop_asked,
+            diagnosis=self.run_series.step_times.diagnosis(self.facts) if self.run_series else None,
         )
 
     def attach(self, run: Run) -> None:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from core.catalog import frameworks, strategies
 from core.diagnosis.start_phases import start_words
+from core.diagnosis.step_time import Diagnosis
 from core.history.summary import RunLoss
 from core.language import join_sentences, tr, tr_noop, tr_plural
 from core.metrics.reading import IN_EPOCH
@@ -207,6 +208,7 @@ class RunHeader:
     owner: str = ""
     """The user to whom the run belongs if that is another one."""
     what: str = ""
+    is_slow: bool = False
     epoch: str = ""
     """The current epoch or step and their total."""
     fraction: float | None = None
@@ -255,6 +257,7 @@ class RunSnapshot:
     """`pause` or `save` while the run has yet to answer that request; else the empty string."""
     stop_asked: float | None = None
     """When this window asked the run to stop, by `time.monotonic()`."""
+    diagnosis: Diagnosis | None = None
 
     @property
     def is_script(self) -> bool:
@@ -291,6 +294,10 @@ def run_header(
     if place:
         tip = tr("Start it beside the runs that use its devices")
         pause = PauseButtonState(text=tr("Start now"), enabled=True, tip=tip, resumes=True)
+    found = run.diagnosis if run.diagnosis and run.diagnosis.parts["seconds"] and run.diagnosis.verdict else None
+    is_slow = found is not None and found.verdict not in {"compute", "balanced"}
+    verdict = "" if found is None else found.findings[0].words if found.findings else found.sentence
+    about = [_description(run.spec) if run.spec else "", verdict.rstrip(".。")]
     name = run.spec.name if run.spec else run.id
     is_whole = progress is not None and progress.unit != IN_EPOCH and not has_ended(facts)
     done = percent(math.floor(100 * progress.fraction)) if progress is not None and is_whole else ""
@@ -298,11 +305,12 @@ def run_header(
         label=tr("Resuming") if _is_resumed(facts) else tr(state.label),
         tone="warn" if problem_of_loss else state.colour,
         mark="alert" if problem_of_loss else STATE_MARKS[facts.state],
-        sentence=join_sentences([_sentence(run), problem_of_loss]),
+        sentence=join_sentences([_sentence(run), problem_of_loss, verdict]),
         name=name,
         title=" ".join(filter(None, (done, name, words))),
         owner=run.owner,
-        what=_description(run.spec) if run.spec else "",
+        what=" · ".join(filter(None, reversed(about) if is_slow else about)),
+        is_slow=is_slow,
         epoch=place or (_resumed_words(facts) if _is_resumed(facts) else position_words(progress) if progress else ""),
         fraction=progress.fraction if progress else None,
         starting=starting,

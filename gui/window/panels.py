@@ -69,9 +69,9 @@ class HeaderPanel(QWidget):
         self._name = ElidedLabel(min_px=MIN_NAME_PX, role="heading")
         self._owner = ElidedLabel(min_px=MIN_OWNER_PX, name="ownerLabel")
         mark(self._owner, tone="warn")
-        self._what = ElidedLabel(min_px=0, name="descriptionLabel")
+        self.what = ElidedLabel(min_px=0, name="descriptionLabel")
         # It gets what the others leave, and at most the width of its text, so that the bar gets the rest.
-        self._what.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
+        self.what.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
         self.progress = ProgressLine()
         self.again = RunMenuButton(actions)
         # It must not push the buttons out of the window.
@@ -81,7 +81,7 @@ class HeaderPanel(QWidget):
         self.host.hide()
         self._shown: RunHeader | None = None
         hbox(
-            self, self.buttons, self.again, 8, self._state, 2, self._name, self._owner, (self._what, 1), 8,
+            self, self.buttons, self.again, 8, self._state, 2, self._name, self._owner, (self.what, 1), 8,
             self.progress, self._released, self.host, self.missed, gap=8, margins=(2, 10, 2, 10),
         )
         self.show_header(run_header(None))
@@ -105,8 +105,8 @@ class HeaderPanel(QWidget):
             tr("This run belongs to {owner}.", owner=header.owner) if header.owner else ""
         )
         self._owner.setVisible(bool(header.owner))
-        self._what.setText(f"· {header.what}" if header.name and header.what else header.what)
-        mark(self._what, role="" if header.name else "muted")
+        self.what.setText(f"· {header.what}" if header.name and header.what else header.what)
+        mark(self.what, role="" if header.name else "muted", tone="warn" if header.is_slow else "")
         steady = not header.released
         urgent = header.can_force and header.stopping is Forcing.WORKERS
         self.progress.show_progress(header.epoch, header.fraction, header.detail, urgent=urgent, steady=steady)
@@ -123,7 +123,7 @@ class HeaderPanel(QWidget):
     def event(self, event: QEvent) -> bool:
         """Limit the description to the width of its text, whenever the text or its font has changed."""
         if event.type() == QEvent.Type.LayoutRequest:
-            self._what.setMaximumWidth(self._what.sizeHint().width())
+            self.what.setMaximumWidth(self.what.sizeHint().width())
             self._fit()
         return super().event(event)
 

@@ -173,3 +173,16 @@ def test_oldest_files_are_deleted_and_a_full_disk_is_left_alone(tmp_path, long_r
     monkeypatch.setattr(long_runs, "FREE_SHARE", 1 << 60)
     keep(long_run)
     assert kept_files() == []
+
+
+def test_measured_steps_are_kept(long_run):
+    parts = {"seconds": 0.1, "data": 0.06, "forward": 0.01, "backward": 0.02, "optimizer": 0.01}
+    with (long_run / EVENTS / worker_events(0)).open("a") as file:
+        for step in range(1, 9):
+            file.write(json.dumps({"t": 2e9 + step, "kind": "step_time", "rank": 0, "step": step, **parts}) + "\n")
+    run, series = read(long_run)
+    assert series.step_times.diagnosis(run.facts).verdict == "input"
+    keep(long_run)
+    run, loaded = long_runs.load(long_run)
+    assert loaded.step_times.table.tolist() == series.step_times.table.tolist()
+    assert loaded.step_times.diagnosis(run.facts) == series.step_times.diagnosis(run.facts)

@@ -224,7 +224,7 @@ def why_slow(options: Namespace) -> int:
     """Say where the time of the steps of a run goes, and why they are slow."""
     run = find(options)
     found = report.document(run)["why_slow"]
-    parts = [tr("{part} {ms:.3g} ms", part=part, ms=1000 * seconds)
+    parts = [tr("{part} {ms:.3g} ms", part=tr(part), ms=1000 * seconds)
              for part, seconds in {"step": found["seconds"], **found["parts"]}.items() if seconds is not None]
     return answer(options, {"run": run.id, **found}, found["sentence"], *filter(None, [join_phrases(parts)]))
 

@@ -7,12 +7,15 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Self
 
+from PySide6.QtCore import QEvent
+
 from core.devices.device import devices_here
 from core.diagnosis.causes import LOG_BYTES
 from core.doctor.examination import Diagnosis, examine
-from core.language import tr
+from core.language import join_sentences, tr
 from core.runs.facts import state_info
 from core.runs.run import Run
+from core.text import join_phrases
 from gui.base.colours import device_colours, device_labels
 from gui.base.jobs import Jobs
 from gui.base.theme import current_theme, look
@@ -24,6 +27,7 @@ from gui.runs.rows import run_rows, waiting_words
 from gui.runs.verdicts import note, run_message
 from gui.runs.words import run_header, stop_question
 from gui.widgets.dialogs import ask
+from gui.widgets.layouts import Watch
 from gui.widgets.messages import open_line
 from gui.window.feature import Feature
 
@@ -63,6 +67,7 @@ class RunController(Feature):
         panels.failure.log_button.clicked.connect(self._show_failure_in_log)
         panels.failure.editor_button.clicked.connect(self._open_in_editor)
         panels.details.tabs.currentChanged.connect(lambda _: self._show_settings())
+        Watch(self, panels.header.what, {QEvent.Type.MouseButtonRelease}, self._show_numbers)
         buttons.stop_asked.connect(self._stop)
         buttons.force_asked.connect(lambda: self.panels.message.attempt(session.force))
         buttons.pause_asked.connect(lambda: self.panels.message.attempt(session.pause))
@@ -272,6 +277,15 @@ class RunController(Feature):
         if fraction != self._in_task_bar:
             self._in_task_bar = fraction
             show_in_task_bar(fraction)
+
+    def _show_numbers(self) -> None:
+        """Say where the time of a step goes, if it was measured."""
+        shown = self._session.snapshot()
+        if shown and (found := shown.diagnosis) and (step_s := found.parts["seconds"]):
+            told = [tr("{part} {ms:.3g} ms", part=tr(part), ms=1000 * each)
+                    for part, each in found.parts.items() if each and part != "seconds"]
+            said = tr("A step takes {ms:.3g} ms: {parts}.", ms=1000 * step_s, parts=join_phrases(told))
+            self.panels.message.show_message(join_sentences([found.sentence, said]), "good")
 
     def _show_list(self) -> None:
         self._show_empty_words()  # the first run may have been started, or the last one deleted
