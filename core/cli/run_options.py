@@ -58,7 +58,7 @@ def _script_choices(options: argparse.Namespace) -> ScriptChoices:
     _refuse(options, RECIPE_ONLY, tr("is for recipes only"))
     return ScriptChoices(
         script=options.script or "", module=options.module or "", arguments=tuple(options.arguments),
-        environment=dict(_pair("--env", text) for text in options.env if "=" in text),
+        environment=dict(pair("--env", text) for text in options.env if "=" in text),
         inherited=tuple(text for text in options.env if "=" not in text), working_dir=options.cwd,
         launch=options.launch, expression=options.expression, rules=options.rules, **_common_choices(options),
     )
@@ -67,11 +67,11 @@ def _script_choices(options: argparse.Namespace) -> ScriptChoices:
 def recipe_choices(options: argparse.Namespace) -> RecipeChoices:
     """Return the choices for a recipe. Raises `ValueError` as `choices`."""
     _refuse(options, SCRIPT_ONLY, tr("is for scripts only"))
-    interval = {} if options.checkpoint_every is None else _interval(options.checkpoint_every)
+    every = {} if options.checkpoint_every is None else interval(options.checkpoint_every)
     return RecipeChoices(
         recipe=options.recipe, framework=options.framework or "pytorch", strategy=options.strategy,
-        settings=dict(_pair("--set", text) for text in options.set),
-        checkpoints={**interval, **given(options, Checkpoints)}, allow_open_ports=options.allow_open_ports is True,
+        settings=dict(pair("--set", text) for text in options.set),
+        checkpoints={**every, **given(options, Checkpoints)}, allow_open_ports=options.allow_open_ports is True,
         **_common_choices(options),
     )
 
@@ -97,7 +97,8 @@ def device_names(options: argparse.Namespace) -> tuple[str, ...]:
     return tuple(name.strip() for name in options.devices.split(",") if name.strip())
 
 
-def _pair(option: str, text: str) -> tuple[str, str]:
+def pair(option: str, text: str) -> tuple[str, str]:
+    """Return NAME and VALUE of NAME=VALUE. Raises `ValueError` with a sentence that begins with the option."""
     name, equals, value = text.partition("=")
     if not equals or not name:
         raise ValueError(tr("{option} {text!r} is not of the form NAME=VALUE.", option=option, text=text))
@@ -114,7 +115,7 @@ def given(options: argparse.Namespace, owner: type) -> dict[str, object]:
     return values
 
 
-def _interval(text: str) -> dict[str, object]:
+def interval(text: str) -> dict[str, object]:
     """Return `100 steps` as fields of `Checkpoints`. Raises `ValueError` with a sentence."""
     words = text.strip().lower()
     if words in {"auto", "never"}:

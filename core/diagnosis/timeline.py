@@ -16,7 +16,7 @@ from core.runs.facts import RunFacts, RunState, state_info
 from core.schema import event_kinds as kinds
 from core.schema.event_kinds import RunProgress
 from core.schema.events import Event, last_step
-from core.schema.spec import RunSpec
+from core.schema.spec import RunSpec, changeable
 from core.text import disk, duration, first_names, join_names, join_phrases
 
 Values = Mapping[str, Sequence[float | None]]
@@ -183,6 +183,12 @@ def _number(value: float | None) -> str:
     return "–" if value is None else f"{value:.4g}"
 
 
+def change_words(change: kinds.SettingChange) -> str:
+    """Return `Epochs: 10 → 20`."""
+    row = changeable(change.name)
+    return tr("{title}: {old} → {new}", title=tr(row.title), old=row.words(change.old), new=row.words(change.new))
+
+
 MAX_ENTRIES = 10_000
 """Epochs, and as many other entries, that are kept unless more are wanted."""
 MAX_TEXT = 4_000
@@ -334,6 +340,15 @@ class Timeline:
         what = join_phrases(part for part in parts if part)
         self._add(written.time, tr("Checkpoint written: {what}.", what=what))
 
+    def _change(self, change: kinds.SettingChange) -> None:
+        text = tr("{change}, after step {step}.", change=change_words(change), step=_count(change.step))
+        self._add(change.time, text)
+
+    def _trace(self, trace: kinds.Trace) -> None:
+        written = tr("Trace of {steps} steps of rank {rank} written: {file}.", steps=trace.steps, rank=trace.rank,
+                     file=trace.file)
+        self._add(trace.time, tr(trace.why) or written, "warn" if trace.why else "")
+
     def _end_epoch(self) -> None:
         self._add_lines(self._epochs.finish())
 
@@ -443,6 +458,8 @@ class Timeline:
         kinds.RunProgress.kind: lambda self, progress: self._add_lines(self._epochs.fold_progress(progress)),
         kinds.Rewind.kind: _rewind,
         kinds.Checkpoint.kind: _checkpoint,
+        kinds.SettingChange.kind: _change,
+        kinds.Trace.kind: _trace,
         kinds.Done.kind: lambda self, _: self._end_epoch(),
         kinds.Notice.kind: lambda self, notice: self._warn(notice.time, notice.text),
         kinds.NotFinite.kind: lambda self, notice: self._warn(notice.time, notice.text),

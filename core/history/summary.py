@@ -21,14 +21,23 @@ from core.history.marks import NO_MARKS, Marks, read_marks
 from core.language import tr
 from core.runs.facts import RunFacts, RunState, state_info, worst
 from core.runs.run import Mark, Run
-from core.schema.event_kinds import Checkpoint, MetricRestart, Metrics, Plan, Rewind, Verdict, read_all
+from core.schema.event_kinds import (
+    Checkpoint,
+    MetricRestart,
+    Metrics,
+    Plan,
+    Rewind,
+    SettingChange,
+    Verdict,
+    read_all,
+)
 from core.schema.event_log import FOREIGN_BYTES
 from core.schema.events import Event, last_step, parse
 from core.schema.files import open_to_read, read_json
 from core.schema.paths import COLLECTOR_EVENTS as COLLECTED
 from core.schema.paths import EVENTS, SPEC_FILE, SUPERVISOR_EVENTS, worker_events
 from core.schema.settings import Script, SettingValue, Training
-from core.schema.spec import MAX_NAME, RunSpec, given_name, read_spec
+from core.schema.spec import MAX_NAME, RunSpec, given_name, read_spec, setting_changes
 from core.text import short
 
 LOSS, VALIDATION_LOSS = "loss", "val_loss"
@@ -302,6 +311,7 @@ class SummaryReader:
         self._run = Run(path, only=(SUPERVISOR_EVENTS,))
         self._plan: Plan | None = None
         self._settings: Mapping[str, SettingValue] = {}
+        self._changes: list[SettingChange] = []
         self._validations = ValidationReader(foreign=self._run.owner is not None)
         self.is_whole = False
         """Whether all validations were found that were there."""
@@ -327,6 +337,11 @@ class SummaryReader:
         facts = self._run.facts
         step, losses = _last_losses(self._path)
         self._plan = self._plan or _plan(self._path)
+        if (changes := setting_changes(self._path)) != self._changes:
+            self._changes, self._settings = changes, {}
+        epochs = [each.new for each in changes if each.name == "epochs" and isinstance(each.new, int)]
+        if self._plan is not None and epochs:
+            self._plan = replace(self._plan, epochs=epochs[-1])
         name, is_script = name_and_kind(self._path)
         release = worst(facts.releases.values())
         if "devices" not in self._settings:

@@ -25,6 +25,7 @@ from core.schema.paths import (
     NOTIFICATION_EVENTS,
     QUEUE_FILE,
     RULES_FILE,
+    SETTING_EVENTS,
     SPEC_FILE,
     SUPERVISOR_EVENTS,
     WORKLOAD_FILE,
@@ -38,7 +39,7 @@ SMALL = WHOLE | {
 }
 """Files that a list of runs needs. Those with measurements and output are copied after them."""
 _LARGE = re.compile(
-    rf"{EVENTS}/(?:worker-\d{{1,5}}\.jsonl|{COLLECTOR_EVENTS}|{DEVICE_EVENTS})|log(?:\.\d{{1,5}})?\.txt"
+    rf"{EVENTS}/(?:worker-\d{{1,5}}\.jsonl|{COLLECTOR_EVENTS}|{DEVICE_EVENTS}|{SETTING_EVENTS})|log(?:\.\d{{1,5}})?\.txt"
 )
 MAX_WHOLE_BYTES = 4 * 1024 * 1024
 """Largest file that is replaced as a whole: no reader takes a larger one."""

@@ -203,7 +203,7 @@ class Claims(Companion):
         """
         from core.queue.request import change_request, hash_of, read_request  # other runs do not need these
 
-        spec, request = read_spec(run_dir), read_request(run_dir)
+        spec, request = read_spec(run_dir, changed=False), read_request(run_dir)
         new = replace(spec, devices=self.devices) if {*spec.devices} != {*self.devices} else spec
         path, now = workload_file(new), hash_of(new)
         if request is not None and path is not None and request.workload_hash and now != request.workload_hash:

@@ -216,6 +216,8 @@ class RunFacts:
     """Optimizer steps reported so far."""
     checkpoint: kinds.Checkpoint | None = None
     """The last checkpoint that was written."""
+    trace: kinds.Trace | None = None
+    """The last trace that was written."""
     asked: str = ""
     """`pause` or `save` until the workers have answered that request; else the empty string."""
     starts: int = 0

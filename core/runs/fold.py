@@ -207,6 +207,7 @@ _READERS: dict[str, Reader] = dict([
     _on(kinds.RunProgress, lambda facts, progress: replace(facts, progress=progress)),
     _on(kinds.Rewind, lambda facts, rewind: replace(facts, step=rewind.step)),
     _on(kinds.Checkpoint, lambda facts, checkpoint: replace(facts, checkpoint=checkpoint)),
+    _on(kinds.Trace, lambda facts, done: _with_notice(facts, done.why) if done.why else replace(facts, trace=done)),
     _on(kinds.Requested, lambda facts, request: replace(facts, asked=request.asked)),
     _on(kinds.StopStep, lambda facts, step: replace(facts, stop_steps=(*facts.stop_steps, step))),
     _on(kinds.Notice, lambda facts, notice: _with_notice(facts, notice.text)),

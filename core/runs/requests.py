@@ -8,19 +8,21 @@ from pathlib import Path
 
 from core.language import tr, tr_noop
 from core.schema.files import touch
-from core.schema.paths import CONTROL
+from core.schema.paths import CONTROL, SET, TRACE
 from core.schema.spec import RunSpec
 
-REQUESTS = ("stop", "force", "pause", "save")
+REQUESTS = ("stop", "force", "pause", "save", SET, TRACE)
 UNANSWERED = {
     "pause": tr_noop("Trainyard cannot pause a script. Stopping it sends SIGINT first."),
     "save": tr_noop("Trainyard cannot save a script. Stopping it sends SIGINT first."),
+    SET: tr_noop("Trainyard cannot change the settings of a script: its program has them."),
+    TRACE: tr_noop("Trainyard cannot trace a script. Use the profiler of its framework in it."),
 }
 """The requests that workers answer, and why a script does not."""
 
 
 def unanswered(spec: RunSpec, name: str) -> str:
-    """Return why a run cannot answer the request `pause` or `save`; the empty string if it can. Scripts cannot."""
+    """Return why a run cannot answer one of these requests; the empty string if it can. Scripts cannot."""
     if spec.script is None:
         return ""
     return tr(UNANSWERED[name])
@@ -88,7 +90,7 @@ class Requests:
 
     def record(self, write: Callable[[str], None]) -> None:
         """Call `write` with the request that the workers have yet to answer, or the empty string, when it changes."""
-        pending = next((name for name in UNANSWERED if self.has(name)), "")
+        pending = next((name for name in ("pause", "save") if self.has(name)), "")
         if pending != self._recorded:
             self._recorded = pending
             write(pending)

@@ -28,7 +28,7 @@ from core.runs.requests import REQUESTS
 from core.schema import paths
 from core.schema.event_log import Log
 from core.schema.events import Event, make_reserve
-from core.schema.files import last_lines, touch_within
+from core.schema.files import last_lines, write_within
 from core.schema.paths import CONTROL, EVENTS, LOG_FILE, SPEC_FILE, SUPERVISOR_EVENTS
 from core.schema.spec import RunSpec, read_spec, write_spec
 from core.system import processes
@@ -136,7 +136,7 @@ class Run:
             raise RunError(directory.cannot_write(run_dir, OSError(number, os.strerror(number), str(run_dir / EVENTS))))
         try:
             if allow_open_ports:
-                write_spec(run_dir, replace(run.spec(), allow_open_ports=True))
+                write_spec(run_dir, replace(read_spec(run_dir, changed=False), allow_open_ports=True))
             launched = (launch or directory.launch_supervisor)(run_dir, "--resume")
         except (OSError, subprocess.CalledProcessError) as error:
             raise RunError(directory.cannot_start(run_dir, error)) from error
@@ -236,8 +236,8 @@ class Run:
         if found != self.facts.stopped_processes:
             self.facts = replace(self.facts, stopped_processes=found)
 
-    def request(self, name: str) -> None:
-        """Request `stop`, `pause`, `save` or `force`. Raises `RunError` when the request cannot be written.
+    def request(self, name: str, content: str = "") -> None:
+        """Request `stop`, `pause`, `save`, `force`, or what `content` says. Raises `RunError` if it cannot be written.
 
         `save` writes a checkpoint now; `force` forces a stop that is under way, or ends the waiting for the memory.
         """
@@ -245,7 +245,7 @@ class Run:
         foreign.refuse(self.dir)
         control = self.dir / CONTROL
         try:
-            touch_within(control, name)  # a link could name the folder of another run
+            write_within(control, name, content)  # a link could name the folder of another run
         except OSError as error:
             if self.dir.is_dir() and not control.is_dir():
                 raise RunError(

@@ -146,6 +146,10 @@ class Plan(Record, kind="plan", forwarded=OF_WORKERS):
         """Optimizer steps in the whole run."""
         return self.epochs * self.steps_per_epoch
 
+    def epoch_of(self, step: int) -> int:
+        """Return the epoch of a step, from 1, also for step 0."""
+        return max(1, -(-step // self.steps_per_epoch))
+
 
 class Ready(Record, kind="ready", forwarded=OF_WORKERS):
     """The first step of a worker is next."""
@@ -216,6 +220,28 @@ class Rewind(Record, kind="rewind", forwarded=OF_WORKERS):
     """Training continues after this step. Measurements of later steps are void."""
 
     step: int
+
+
+class SettingChange(Record, kind="setting"):
+    """A setting was changed while the run trained, on all ranks. The value holds for the steps after `step`."""
+
+    step: int
+    name: str
+    """One of `spec.CHANGEABLE`."""
+    old: Any = field(metadata=named("from"))
+    new: Any = field(metadata=named("to"))
+
+
+class Trace(Record, kind="trace", forwarded=OF_WORKERS):
+    """What a rank has done in some steps was written into a file that Perfetto opens; or why it was not."""
+
+    rank: int
+    step: int
+    """The last one."""
+    steps: int
+    file: str
+    """Its name in the folder `outputs`; the empty string if it could not be written."""
+    why: Sentence = rare(default="")
 
 
 class WorkerError(Record, kind="error", forwarded=OF_WORKERS):

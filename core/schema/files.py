@@ -65,15 +65,17 @@ def touch(path: Path) -> None:
     os.close(open_to_append(path))
 
 
-def touch_within(folder: Path, name: str) -> None:
-    """Make an empty private file in a folder, which must not be a link, unless there is a file. Raises `OSError`."""
-    path = folder / name
+def write_within(folder: Path, name: str, text: str) -> None:
+    """Replace a private file in a folder, which must not be a link, as `write_whole` does. Raises `OSError`."""
+    temporary = f".{name}.{os.getpid()}{TEMPORARY}"
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | _NO_LINK)
     try:
-        file = os.open(name, os.O_WRONLY | os.O_CREAT | _SAFELY | _NO_LINK, PRIVATE, dir_fd=handle)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _SAFELY | _NO_LINK
+        with os.fdopen(_checked(os.open(temporary, flags, PRIVATE, dir_fd=handle), folder / name), "w") as file:
+            file.write(text)
+        os.replace(temporary, name, src_dir_fd=handle, dst_dir_fd=handle)
     finally:
         os.close(handle)
-    os.close(_checked(file, path))
 
 
 def is_regular(path: str | Path) -> bool:

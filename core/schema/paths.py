@@ -8,6 +8,7 @@
     rules.json                  the rules for its output that the user gave a script's run later; only then
     events/supervisor.jsonl     life-cycle, written by the supervisor; before there is one, by the queue
     events/worker-N.jsonl       measurements of rank N of a recipe
+    events/settings.jsonl       settings that were changed while it trained; only then
     events/collector.jsonl      measurements of a script, written by the metrics process
     events/devices.jsonl        readings of the devices
     events/guard.jsonl          what the guard had to terminate
@@ -18,7 +19,7 @@
     lock, events/lock           empty; locked by the supervisor, the second one also by its guard
     log.txt, log.N.txt          output of rank 0 and of the supervisor; output of rank N of a script
     metrics.jsonl, metrics.N.jsonl   measurements that a script itself appends
-    control/                    requests: one file each
+    control/                    requests: one file each; set.json and trace.json say what is asked for
     checkpoints/                one folder each
     outputs/                    files that functions of a recipe have written; exists only then
     doctor/                     the last examinations of the run, whole; exists only then
@@ -52,6 +53,7 @@ EVENTS = "events"
 SUPERVISOR_EVENTS = "supervisor.jsonl"
 COLLECTOR_EVENTS = "collector.jsonl"
 DEVICE_EVENTS = "devices.jsonl"
+SETTING_EVENTS = "settings.jsonl"
 GUARD_EVENTS = "guard.jsonl"
 NOTIFICATION_EVENTS = "notifications.jsonl"
 DOCTOR_EVENTS = "doctor.jsonl"
@@ -73,6 +75,10 @@ LOCK = "lock"
 
 CONTROL = "control"
 """The folder of requests to the run."""
+SET, TRACE = "set.json", "trace.json"
+"""The requests for other settings and for a trace, which have a content."""
+TAKEN = ".taken"
+"""Follows the name of such a request while the workers answer it."""
 CHECKPOINTS = "checkpoints"
 DOCTOR = "doctor"
 OUTPUTS = "outputs"

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from ..language import tr, tr_noop
 from .codec import decode
-from .files import read_json, write_whole
-from .paths import NAME_FILE, RULES_FILE, SPEC_FILE
-from .setting import Flag, OneOf, check_settings, check_value, setting
+from .event_kinds import SettingChange, read_all
+from .events import parse_lines
+from .files import read_json, read_whole, write_whole
+from .paths import EVENTS, NAME_FILE, RULES_FILE, SETTING_EVENTS, SPEC_FILE
+from .setting import Flag, OneOf, Setting, check_settings, check_value, setting, settings_of
 from .settings import CUDA_IDS, GPUS, Checkpoints, Recipe, ReleaseWatch, Script, StopTimeouts, Training, check_text
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
 
@@ -27,6 +31,8 @@ SCRIPT = "script"
 """The framework of a run that starts a user's program: the program loads its framework itself."""
 RECIPE_PARTS = frozenset({"recipe", "training", "checkpoints", "allow_open_ports"})
 """The parts of a spec that only recipes use."""
+CHANGEABLE = ("epochs", "learning_rate", "checkpoints.unit", "checkpoints.every")
+"""The settings that can be changed while a run trains."""
 UNSAID = (
     ("imported", ""), ("time_limit_s", None), ("recorded", False), ("sweep", ""), ("probe_steps", 0),
     ("finds_nan", False),
@@ -138,8 +144,11 @@ class RunSpec:
         return decode(cls, data)
 
 
-def read_spec(run_dir: Path) -> RunSpec:
-    """Return the spec of a run directory. Raises `ValueError` with a sentence that names the file."""
+def read_spec(run_dir: Path, *, changed: bool = True) -> RunSpec:
+    """Return the spec of a run directory. Raises `ValueError` with a sentence that names the file.
+
+    `changed`: with the settings that were changed while it trained, and not as it was started.
+    """
     path = run_dir / SPEC_FILE
     try:
         spec = RunSpec.from_json(read_json(path))
@@ -150,7 +159,73 @@ def read_spec(run_dir: Path) -> RunSpec:
     name, rules = given_name(run_dir), given_rules(run_dir)
     if spec.script is not None and rules is not None:
         spec = replace(spec, script=replace(spec.script, rules=rules))
+    if changed:
+        with contextlib.suppress(ValueError):  # values that no run of ours has written
+            spec = with_changes(spec, ((each.name, each.new) for each in setting_changes(run_dir)))
     return replace(spec, name=name) if name else spec
+
+
+def setting_changes(run_dir: Path) -> list[SettingChange]:
+    """Return how settings were changed while the run trained, in order."""
+    try:
+        lines = read_whole(run_dir / EVENTS / SETTING_EVENTS, MAX_RULES_BYTES)
+    except OSError:
+        return []
+    return read_all(SettingChange, filter(None, parse_lines(lines)))
+
+
+def with_changes(spec: RunSpec, changes: Iterable[tuple[str, Any]]) -> RunSpec:
+    """Return a spec with other values of settings that are `CHANGEABLE`; the last one of each counts.
+
+    Raises `ValueError` with a sentence if a setting cannot have its value.
+    """
+    new: dict[str, dict[str, Any]] = {"training": {}, "checkpoints": {}}
+    for name, value in changes:
+        if name in CHANGEABLE:
+            part, _, field_name = name.rpartition(".")
+            new[part or "training"][field_name] = value
+    training, checkpoints = replace(spec.training, **new["training"]), replace(spec.checkpoints, **new["checkpoints"])
+    return replace(spec, training=training, checkpoints=checkpoints)
+
+
+def changed_in_epoch(spec: RunSpec, asked: Mapping[str, Any], epoch: int, *, depends: str = "") -> RunSpec:
+    """Return the spec after what is asked of a run that trains in this epoch, from 1.
+
+    `asked`: values by the names in `CHANGEABLE`, or `finish` for the end after this epoch. `depends`: the recipe's
+    function that depends on the number of epochs. Raises `ValueError` with a sentence.
+    """
+    if asked.get("finish") is True:
+        return with_changes(spec, [("epochs", epoch)])
+    new = with_changes(spec, asked.items())
+    epochs = new.training.epochs
+    if epochs == spec.training.epochs:
+        return new
+    if epochs < epoch:
+        raise ValueError(
+            tr("Epoch {epoch} has begun. Give at least {epoch} epochs, or finish after this one.", epoch=epoch)
+        )
+    if depends or spec.training.schedule != "constant":
+        what = tr("{function}() of the recipe", function=depends) if depends else tr("The run's schedule")
+        raise ValueError(
+            tr(
+                "{what} depends on all {epochs} epochs, so their number cannot change. Finish after an epoch, or start "
+                "a run with {new} epochs.",
+                what=what, epochs=spec.training.epochs, new=epochs,
+            )
+        )
+    return new
+
+
+def changeable(name: str) -> Setting:
+    """Return the row of one of the settings in `CHANGEABLE`."""
+    part, _, own = name.rpartition(".")
+    return settings_of(Checkpoints if part else Training)[own]
+
+
+def changeable_values(spec: RunSpec) -> dict[str, Any]:
+    """Return the values of the settings that are `CHANGEABLE`, by their names."""
+    parts = {"": spec.training, "checkpoints": spec.checkpoints}
+    return {name: getattr(parts[name.rpartition(".")[0]], name.rpartition(".")[2]) for name in CHANGEABLE}
 
 
 def given_name(run_dir: Path) -> str:

@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from core.arrays import np
-from core.diagnosis.timeline import SAMPLES_PER_S, STEPS_PER_S, WAITING
+from core.diagnosis.timeline import SAMPLES_PER_S, STEPS_PER_S, WAITING, change_words
 from core.history.summary import LOSS, RECENT, VALIDATION_LOSS, RunLoss, recent_mean, run_loss
 from core.language import tr
 from core.runs.facts import RunFacts
+from core.schema import event_kinds as kinds
 from core.schema.event_kinds import DeviceReading, MetricRestart, Metrics, Plan, Release, Rewind, StateChange, read
 from core.schema.event_log import COLUMNS, MAX_NAMES, TIMES, TOO_MANY, by_device, columns
 from core.schema.events import EPOCH, Event
@@ -27,6 +28,7 @@ from core.series.device_readings import (
 from core.series.min_max_tree import Floats
 from core.series.series import STEP, Axis, Series
 from core.series.step_times import StepTimes
+from core.text import join_phrases
 
 MAX_RESUMES = 1000
 """Resumes that are noted; a planted file may have a million."""
@@ -123,6 +125,8 @@ class RunSeries:
         self._heat: dict[str, dict[str, DeviceSeries]] = {name: {} for name in HEAT}
         self._heat_readings: dict[str, Readings] = {}
         """Readings of heat that are not appended yet, by device id: the window shows them on request only."""
+        self.changes: dict[int, tuple[float, str]] = {}
+        """By step, the unix time and the words of the settings that were changed after it."""
         self.slowdowns: dict[str, list[Slowdown]] = {}
         """By device id, in order of time."""
         self.step_times = StepTimes()
@@ -249,7 +253,7 @@ class RunSeries:
                     self._drop_after(event["step"], metrics)
                 case MetricRestart.kind:
                     self._drop(event["metrics"], metrics)
-                case Release.kind | Plan.kind | StateChange.kind:
+                case Release.kind | Plan.kind | StateChange.kind | kinds.SettingChange.kind:
                     self._add_samples(samples)  # the last reading of the memory watch comes after them
                     self._note(event)
         self.version += count
@@ -415,12 +419,16 @@ class RunSeries:
     def _note(self, event: Event) -> None:
         try:
             record = read(event)
-        except ValueError:
+            words = change_words(record) if isinstance(record, kinds.SettingChange) else ""
+        except (ValueError, TypeError, KeyError):
             return  # the facts of the run report it
         match record:
             case Plan():
                 self.steps_per_epoch = record.steps_per_epoch
                 self._samples_per_step = record.samples_per_epoch / max(record.steps_per_epoch, 1)
+            case kinds.SettingChange() if len(self.changes) < MAX_REWINDS:
+                _, others = self.changes.get(record.step, (0.0, ""))
+                self.changes[record.step] = record.time, join_phrases(filter(None, (others, words)))
             case Release():
                 self._add_released_memory(record)
             case StateChange():

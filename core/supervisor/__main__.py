@@ -64,7 +64,7 @@ def main() -> int:
     try:
         claims = Claims.take_over(run_dir, options[1]) if options[:1] == ["--claims"] else None
         lock, facts = _claim_run(run_dir, claims, resumes="--resume" in options)
-        spec = read_spec(run_dir) if claims is None else claims.spec(run_dir)
+        spec = read_spec(run_dir, changed=False) if claims is None else claims.spec(run_dir)
         here = devices_here(spec.devices)
         claims = claims or Claims.take(run_dir, replace(spec, devices=here))
         companions = companions_of(run_dir, spec, claims)

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 from ..language import join_sentences, tr, tr_plural
 from ..schema.event_kinds import LinkSpeed, MemoryPeak, ModelPart, Notice, Phase, Plan, Ready, Seen, WorkerError
 from ..schema.events import Writer, metrics_line
-from ..schema.paths import CONTROL, EVENTS, worker_events
+from ..schema.files import read_json
+from ..schema.paths import CONTROL, EVENTS, SET, TAKEN, TRACE, worker_events
 from ..schema.spec import RunSpec, read_spec
 
 if TYPE_CHECKING:
@@ -36,11 +37,13 @@ LINK_TRIALS = 3
 
 
 class Request(IntFlag):
-    """A request of the user: a file of that name in lower case in the folder `control`."""
+    """A request of the user: a file in the folder `control`, by its name in `_REQUESTS`."""
 
     STOP = 1
     PAUSE = 2
     SAVE = 4
+    SET = 64
+    TRACE = 128
 
 
 class Context:
@@ -49,13 +52,16 @@ class Context:
     def __init__(self, run_dir: str, assignment: RankAssignment) -> None:
         self.run_dir = Path(run_dir)
         self.assignment = assignment
-        self.spec: RunSpec = read_spec(self.run_dir)
+        self.spec: RunSpec = read_spec(self.run_dir, changed=False)
+        """As the run was started; from `TrainingController.begin` on, with the settings that were changed since."""
         self.paused = False
         """Whether training ends here to be resumed later."""
         self.record_last: Callable[[], None] = lambda: None
         """Records what was measured since the last report, when an error has ended the training."""
         self.located: Callable[[str], str] = lambda message: message
         """Adds to a message the line of the function of the recipe that it names."""
+        self.needs_epochs = ""
+        """The recipe's function that depends on the number of epochs; empty if it has none."""
         self.computes_loss = ""
         """The sentence that names the recipe's function of the loss; empty if it has none."""
         self.on_epoch_end: Callable[[Mapping[str, float]], object] | None = None
@@ -224,13 +230,22 @@ class Context:
             return Request(0)  # the folder is gone; the supervisor ends the run for it
         return functools.reduce(operator.or_, (_REQUESTS.get(name, Request(0)) for name in names), Request(0))
 
+    def take_request(self, name: str) -> dict[str, Any]:
+        """Return what a request with a content asks for; an empty object if that cannot be read."""
+        path = os.path.join(self._control, name)  # noqa: PTH118
+        with contextlib.suppress(OSError, ValueError):
+            os.replace(path, path + TAKEN)  # noqa: PTH105 (a later request is a file of its own)
+            asked = read_json(path + TAKEN)
+            return asked if isinstance(asked, dict) else {}
+        return {}
+
     def end_requested(self) -> bool:
         return bool(self.requests() & (Request.STOP | Request.PAUSE))
 
-    def clear_request(self, request: Request) -> None:
+    def clear_request(self, name: str) -> None:
         """Remove a request that has been handled, so that it can be made again."""
         with contextlib.suppress(OSError):
-            os.unlink(os.path.join(self._control, str(request.name).lower()))  # noqa: PTH108, PTH118
+            os.unlink(os.path.join(self._control, name))  # noqa: PTH108, PTH118
 
     def record_error(self, error: BaseException, explanation: str | None = None) -> None:
         """Record an error that ends this worker, with its traceback. `explanation` replaces the error's own text.
@@ -255,7 +270,9 @@ class Context:
         self._writer.close()
 
 
-_REQUESTS = {str(each.name).lower(): each for each in Request}
+_REQUESTS = {
+    "stop": Request.STOP, "pause": Request.PAUSE, "save": Request.SAVE, SET: Request.SET, TRACE: Request.TRACE
+}
 
 
 def _memory_of_process(given: RankAssignment, _: str) -> tuple[int, int | None]:

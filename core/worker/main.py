@@ -81,6 +81,7 @@ def _train(context: Context) -> int:
         context.enter_phase("recipe", framework=str(getattr(module, "__version__", "")))
         recipe = LoadedRecipe(context.spec, context.run_dir, enter_phase=context.enter_phase)
         context.located, context.computes_loss = recipe.located, recipe.computes_loss
+        context.needs_epochs = recipe.needs_epochs
         strategy(recipe, context)
         context.record_peaks()
         # Training has ended as planned or on request. A worker that exits without this event has failed.

@@ -86,6 +86,16 @@ class LoadedRecipe:
             return ""
         return tr("It is computed by {function}() of {recipe}.", function=name, recipe=self.name_and_line(name))
 
+    @property
+    def needs_epochs(self) -> str:
+        """The first function that depends on the number of epochs; empty if none does."""
+        by_name = (name for name in RECIPE_FUNCTIONS if name == "schedule" or self.takes(name, "epochs"))
+        return next(filter(self.has, by_name), "")
+
+    def set_rate(self, rate: float | None) -> None:
+        """Give the recipe's functions this learning rate from now on."""
+        self._values |= {} if rate is None else {"learning_rate": rate}
+
     def first_parameter(self, function: str) -> str:
         """Return the name of the first parameter of the recipe's function; the empty string if it has none."""
         return next(iter(_parameters(getattr(self._module, function))), "")

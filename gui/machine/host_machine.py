@@ -120,7 +120,11 @@ class HostMachine(Machine):
             "folder": tr("The folder is on {host}: {folder}. Copy path copies this.", host=host, folder=where),
             "model": tr("The checkpoints are on {host}, in {folder}. Export the model there: trainyard export {run}",
                         host=host, folder=where, run=run_dir.name),
-            "doctor": tr("Its workers are on {host}. Ask there: trainyard doctor {run}", host=host, run=run_dir.name),
+            **{
+                name: tr("Its workers are on {host}. Ask there: trainyard {command} {run}", host=host, run=run_dir.name,
+                         command="set --finish" if name == "finish" else name)
+                for name in ("doctor", "set", "finish", "trace")
+            },
             "keep": tr("Presets have paths of one machine. Save this one on {host}: trainyard keep {run} NAME",
                        host=host, run=run_dir.name),
         }

@@ -302,7 +302,8 @@ class LossPlot(Plot):
         x, before = family.breaks(axis, *visible)
         self.crosses.show(x, self.controls.heights_of(before))
         self._place_newest(family, axis, over=self.has_trained(run_series))
-        self.interruptions.show(run_series.interruptions if axis.column == "time" else (), axis)
+        interruptions = run_series.interruptions if axis.column == "time" else ()
+        self.interruptions.show(interruptions, run_series.changes, axis)
 
     def _place_newest(self, family: Family, axis: Axis, *, over: bool) -> None:
         """Label the end of the line: the mean if it is drawn, else the last value."""

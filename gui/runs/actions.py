@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from core.history.summary import RunSummary
 from core.language import tr, tr_noop, tr_plural
 from core.runs.facts import state_info
-from core.schema.paths import SCALING_SUFFIX
+from core.runs.requests import UNANSWERED
+from core.schema.paths import SCALING_SUFFIX, SET, TRACE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,12 +66,24 @@ ACTIONS = (
         tip=tr_noop("Copy the path of its folder"),
     ),
     RunAction(
-        name="doctor", section="name", text=tr_noop("Why does it hang?"),
+        name="rename", section="name", key="F2", text=tr_noop("Rename…"),
+        tip=tr_noop("Give it another name; its folder keeps its own"),
+    ),
+    RunAction(
+        name="doctor", section="live", text=tr_noop("Why does it hang?"),
         tip=tr_noop("Say where each worker is, and which of them holds the others up. It trains on meanwhile"),
     ),
     RunAction(
-        name="rename", section="name", key="F2", text=tr_noop("Rename…"),
-        tip=tr_noop("Give it another name; its folder keeps its own"),
+        name="set", section="live", text=tr_noop("Change settings…"),
+        tip=tr_noop("Other epochs, learning rate or checkpoints for the rest of the training"),
+    ),
+    RunAction(
+        name="finish", section="live", text=tr_noop("Finish after this epoch"),
+        tip=tr_noop("End the training after the current epoch, with its results"),
+    ),
+    RunAction(
+        name="trace", section="live", text=tr_noop("Trace 20 steps"),
+        tip=tr_noop("Record what rank 0 does in its next steps, for Perfetto. It trains on"),
     ),
     RunAction(
         name="star", section="marks", text=tr_noop("Star"),
@@ -211,10 +224,16 @@ def obstacles(summary: RunSummary | None) -> dict[str, str]:
     idle = "" if state.live else tr("Only a run that trains can be asked. This one is {state}.",
                                     state=tr(state.label).lower())
     model = tr("A script saves its model itself; look for it where the script writes.") if summary.is_script else ""
+    answers = "" if state.can_save else tr("Only a run that trains can be asked. This one is {state}.",
+                                           state=tr(state.label).lower())
+    set_, trace = (tr(UNANSWERED[name]) if summary.is_script else answers or others for name in (SET, TRACE))
     return {
         **dict.fromkeys(of_runs, ""),
         **dict.fromkeys(("rename", "star", "tags", "note", "archive"), others),
         "model": model,
+        "set": set_,
+        "finish": set_,
+        "trace": trace,
         "doctor": idle or ("" if is_root else others),
         "remove": remove or ("" if is_root else others),
     }

@@ -208,6 +208,8 @@ class RunSession(QObject):
         if self._identity is None and known is not None:
             self.run.add_notice(tr(GONE, folder=self.run.dir))
         self._keep_on_disk()
+        if self.run.facts.plan is not before.plan:
+            self._read_spec(self.run)  # its settings may have changed
         if self.run.facts is not before:
             if self.run.facts.starts != before.starts:  # it was resumed: the requests were to the part before
                 self._forget_requests()

@@ -28,6 +28,7 @@ from gui.features.memory.processes import MemoryController
 from gui.features.memory.scanner import ProcessScanner
 from gui.features.preferences.preferences import PreferencesController
 from gui.features.run.controller import RunController
+from gui.features.run.live import LiveController
 from gui.features.run.outputs import OutputController
 from gui.features.runlist.bell import MissedController
 from gui.features.runlist.history import HistoryController, QueueController
@@ -145,6 +146,7 @@ FEATURES = (
     Row("host_list", tr_noop("Hosts"), HostListController),
     Row("help", tr_noop("Help"), HelpController),
     Row("check", tr_noop("Check of this machine"), CheckController),
+    Row("live", tr_noop("Settings and traces of a run that trains"), LiveController),
     Row("outputs", tr_noop("Outputs"), OutputController),
     Row("table", tr_noop("Table of runs"), RunTableController),
     # Carries over a comparison after the ticks of the list. Escape leaves it before the run: see `Features.leave`.

@@ -207,6 +207,19 @@ def test_pause_is_cut_out_of_the_time_of_training_and_marked(loss, run_series) -
     assert not mark.line.isVisible()
 
 
+@pytest.mark.parametrize("axis", ["step", "training", "epoch"])
+def test_changed_settings_are_marked_at_their_step(loss, run_series, axis) -> None:
+    choose(loss, "axis_box", axis)
+    for name, old, new in (("epochs", 3, 4), ("checkpoints.unit", "auto", "steps"), ("another", 1, 2)):
+        change = {"t": START + 25, "kind": "setting", "step": 230, "name": name, "from": old, "to": new}
+        run_series.fold([change])
+    draw(run_series, loss)
+    (mark,) = [each for each in loss.interruptions.marks if each.line.isVisible()]
+    at = {"step": 230, "training": 22.9, "epoch": 230 / PER_EPOCH}[axis]
+    assert mark.line.value() == pytest.approx(at, abs=0.2)
+    assert mark.label.toPlainText() == "Epochs: 3 → 4, Save checkpoints: automatic → steps"
+
+
 def test_without_numbers_a_message_or_a_metric_like_the_loss_is_shown(loss, run_series) -> None:
     draw(run_series, loss)
     no_numbers = measured(loss=[float("nan"), float("inf")])

@@ -1,7 +1,8 @@
-"""The commands `stop`, `pause`, `save` and `doctor`, for runs that train; `queue`, for runs that wait."""
+"""The commands for runs that train: `stop`, `pause`, `save`, `set`, `trace`, `doctor`; `queue`, for runs that wait."""
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from argparse import ArgumentParser, Namespace
@@ -10,8 +11,10 @@ from pathlib import Path
 
 from core.cli.commands.start import refusal
 from core.cli.output import answer, ending, say, say_json, say_rows, say_run, state_words, warn
+from core.cli.run_options import interval, pair
 from core.cli.runs import EXIT_CODES, POLL_S, StopMessages, find, hard_end, survey
 from core.diagnosis.evidence import examined
+from core.diagnosis.timeline import change_words
 from core.errors import RunError
 from core.history import index
 from core.history.differences import differences_below
@@ -23,8 +26,10 @@ from core.runs import stopped
 from core.runs.facts import RunFacts, RunState, state_info
 from core.runs.requests import unanswered
 from core.runs.run import Run
-from core.schema.event_kinds import Checkpoint
-from core.schema.paths import CHECKPOINTS, CONTROL, DOCTOR
+from core.schema.event_kinds import Checkpoint, Trace, read_all
+from core.schema.events import Event
+from core.schema.paths import CHECKPOINTS, CONTROL, DOCTOR, OUTPUTS, SET, TAKEN, TRACE
+from core.schema.spec import CHANGEABLE, changeable, changed_in_epoch, setting_changes
 from core.system.processes import user_name
 from core.table import Column
 from core.text import join_names, short
@@ -87,6 +92,99 @@ def save(options: Namespace) -> int:
     return answer(options, {"run": run.id, "checkpoint": written.name, "step": written.step, "path": path}, path)
 
 
+def add_changes(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "changes", nargs="*", metavar="NAME=VALUE",
+        help=tr("epochs=20, learning_rate=1e-4 or checkpoint_every='500 steps'; several are possible"),
+    )
+    parser.add_argument("--finish", action="store_true", help=tr("finish after the current epoch, with its results"))
+
+
+def change(options: Namespace) -> int:
+    """Change settings of a run while it trains, for all later steps."""
+    asked, run = _asked(options), _training_run(options, SET)
+    plan, step = run.facts.plan, run.facts.step
+    changed_in_epoch(run.spec(), asked, 1 if plan is None else plan.epoch_of(step))  # refuses what is known already
+    known, notices = len(setting_changes(run.dir)), len(run.facts.notices)
+    run.request(SET, json.dumps(asked))
+    _await(run, SET, lambda _: not _is_pending(run, SET) and not _is_pending(run, SET + TAKEN))
+    run.poll()  # it was recorded before the request was removed
+    found = setting_changes(run.dir)[known:]
+    if not found and len(run.facts.notices) > notices:
+        raise RunError(_last_notice(run))
+    rows = [{"name": each.name, "from": each.old, "to": each.new, "step": each.step} for each in found]
+    said = [tr("{change}, after step {step}", change=change_words(each), step=each.step) for each in found]
+    return answer(options, {"run": run.id, "changes": rows}, "\n".join(said) or tr("It has these settings already."))
+
+
+def _asked(options: Namespace) -> dict[str, object]:
+    """Return what is asked for, as `changed_in_epoch` takes it. Raises `ValueError`."""
+    if options.finish is bool(options.changes):
+        raise ValueError(tr("Give what to change, such as epochs=20, or --finish, but not both."))
+    asked: dict[str, object] = {"finish": True} if options.finish else {}
+    for name, value in (pair("set", text) for text in options.changes):
+        if name == "checkpoint_every":
+            asked |= {f"checkpoints.{part}": given for part, given in interval(value).items()}
+        elif name in CHANGEABLE:
+            try:
+                asked[name] = changeable(name).kind.read(value)
+            except ValueError:
+                asked[name] = value  # whose check says what to give
+        else:
+            raise ValueError(tr("{name} cannot change while a run trains. Give epochs, learning_rate or "
+                                "checkpoint_every.", name=name))
+    return asked
+
+
+def add_traced(parser: ArgumentParser) -> None:
+    parser.add_argument("--steps", type=int, default=20, metavar="N", help=tr("steps to trace; default: 20"))
+    parser.add_argument("--ranks", default="0", metavar="LIST", help=tr("ranks to trace, such as 0,1; default: 0"))
+
+
+def trace(options: Namespace) -> int:
+    """Record what a run does in its next steps, in a file for Perfetto (ui.perfetto.dev)."""
+    run = _training_run(options, TRACE)
+    ranks = {int(each) if each.strip().isdecimal() else each for each in options.ranks.split(",")}
+    here = {rank for rank, worker in run.facts.workers.items() if not worker.host}
+    if options.steps < 1 or not ranks <= here:
+        raise ValueError(tr("Run {id} has the ranks {ranks} on this machine. Give some of them, and at least 1 step.",
+                            id=run.id, ranks=join_names(map(str, sorted(here)))))
+    traces: list[Trace] = []
+
+    def all_wrote(events: list[Event]) -> bool:
+        traces.extend(read_all(Trace, events))
+        return {each.rank for each in traces} >= ranks
+
+    run.request(TRACE, json.dumps({"steps": options.steps, "ranks": sorted(map(int, ranks))}))
+    _await(run, TRACE, all_wrote)
+    if why := [tr(each.why) for each in traces if each.why]:
+        raise RunError(" ".join(why))
+    paths = [str(run.dir / OUTPUTS / each.file) for each in traces]
+    return answer(options, {"run": run.id, "traces": paths}, "\n".join(paths))
+
+
+def _training_run(options: Namespace, request: str) -> Run:
+    """Return a run that trains and can answer this request. Raises `ValueError`."""
+    run = _live_run(options)
+    _check_answers(run, request)
+    if not state_info(run.facts.state).can_save:
+        raise ValueError(tr("Only a run that trains can be asked. This one is {state}.",
+                            state=state_words(run.facts.state)))
+    return run
+
+
+def _await(run: Run, request: str, is_done: Callable[[list[Event]], bool]) -> None:
+    """Wait for the answer of a run that trains. `is_done`: called with new events. Raises `RunError` if none comes."""
+    try:
+        while not is_done(run.poll()):
+            if state_info(run.facts.state).over:
+                raise RunError(tr("Run {id} was over before it could answer: {label}.", id=run.id,
+                                  label=state_words(run.facts.state)))
+            time.sleep(POLL_S)
+    except KeyboardInterrupt:
+        raise _interrupted(run, request) from None
+
+
 def add_stacks(parser: ArgumentParser) -> None:
     parser.add_argument("--stacks", action="store_true", help=tr("print the whole Python stack of each worker, too"))
     parser.add_argument("--first-nan", action="store_true",
@@ -142,6 +240,7 @@ def _first_nan(options: Namespace, run: Run) -> int:
 INTERRUPTED = {
     "stop": tr_noop("Interrupted. The run still stops; `trainyard attach {id}` follows it."),
     "pause": tr_noop("Interrupted. The run still pauses; `trainyard attach {id}` follows it."),
+    **dict.fromkeys((SET, TRACE), tr_noop("Interrupted. The run still does it; `trainyard show {id} --events` tells.")),
     "save": tr_noop("Interrupted. The run still saves a checkpoint; `trainyard attach {id}` follows it."),
 }
 

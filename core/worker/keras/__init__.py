@@ -10,3 +10,4 @@ from __future__ import annotations
 
 from .. import tensorflow as tensorflow  # first: it sets the environment variables that Keras reads when imported
 from ..tensorflow import memory_of as memory_of
+from ..tensorflow import start_trace as start_trace

@@ -12,7 +12,7 @@ from keras.callbacks import Callback
 from ...language import tr
 from ..recipe import CALLBACKS, outputs_folder, wrong_return
 from ..steps import RATE, VALIDATION_PREFIX
-from ..tensorflow.loop import fetch, learning_rate, rate_setter
+from ..tensorflow.loop import Rates, fetch, learning_rate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -81,7 +81,7 @@ class ControllerCallback(Callback):  # type: ignore[misc]  # Keras has no types
         super().__init__()
         self._controller, self._context, self._optimizer = controller, context, task.optimizer
         self._steps = min(task.train.steps, context.spec.probe_steps or task.train.steps)
-        self._set_rate = rate_setter([task.optimizer], controller)
+        self._rates = Rates(task, controller)
         self.over = False
         """Whether a stop or a pause ended the training."""
         self.ended_by = ""
@@ -93,7 +93,7 @@ class ControllerCallback(Callback):  # type: ignore[misc]  # Keras has no types
 
     def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:  # noqa: ANN401, ARG002 (Keras' signature)
         """Set the learning rate of this step, where it differs from the last one's."""
-        self._set_rate()
+        self._rates.set()
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:  # noqa: ANN401, ARG002 (as above)
         """Count the step. A resumed epoch ends when all its steps are done, though `fit` has counted fewer."""

@@ -37,9 +37,13 @@ if TYPE_CHECKING:
     from ..tensorflow.task.build import Measure, Task
 
 
+ENDLESS = 2**31
+"""More epochs than any training has."""
+
+
 def fit(task: Task, recipe: LoadedRecipe, context: Context, gradient: Gradient | None = None) -> None:
     """Train to the last epoch, or until a stop or a pause is requested. `gradient` replaces the gradient tape."""
-    strategy, epochs = task.model.distribute_strategy, context.training.epochs
+    strategy = task.model.distribute_strategy
     if strategy.num_replicas_in_sync > 1 and any(spec.dtype == tf.string for spec in task.train.specs()):
         raise ValueError(
             tr(
@@ -48,6 +52,8 @@ def fit(task: Task, recipe: LoadedRecipe, context: Context, gradient: Gradient |
             )
         )
     own = recipe_callbacks(recipe, context, task.model)
+    if any(isinstance(each, keras.callbacks.LearningRateScheduler) for each in own):
+        task.rates = _scheduled
     if task.training_metrics is not None:
         task.training_metrics.always = read_metrics_of_batches(own)
     cut = Cut(strategy.num_replicas_in_sync, context.training.accumulation)
@@ -80,15 +86,17 @@ def fit(task: Task, recipe: LoadedRecipe, context: Context, gradient: Gradient |
         callback.validated({f"val_{name}": value for name, value in logs_of.items()})
     if not (callback.over or callback.finished):
         feeds = training(
-            task.train, cut, epoch=controller.epoch, epochs=epochs, skip=controller.done_in_epoch,
+            task.train, cut, epoch=controller.epoch, epochs=ENDLESS, skip=controller.done_in_epoch,
             any_shape=task.training_step is not None,
         )
         task.model.fit(
             _dealt(feeds, strategy),
             initial_epoch=controller.epoch,
-            epochs=epochs,
+            epochs=ENDLESS,  # their number may change: the callback ends the training
             steps_per_epoch=task.train.steps,
-            callbacks=Callbacks(callback, own, task.model, epochs=epochs, steps=task.train.steps, verbose=0),
+            callbacks=Callbacks(
+                callback, own, task.model, epochs=context.training.epochs, steps=task.train.steps, verbose=0
+            ),
             shuffle=False,  # the stream has its own order
             verbose=0,
             **checks,
@@ -106,6 +114,10 @@ def fit(task: Task, recipe: LoadedRecipe, context: Context, gradient: Gradient |
         controller.finish(altered=restores_weights(own))
     # Releasing a stream under a strategy may take a minute (see `read_ahead`): keep it until the process exits.
     gc.freeze()
+
+
+def _scheduled() -> list[float]:
+    raise ValueError(tr("callbacks() has LearningRateScheduler, which sets the learning rate of every epoch."))
 
 
 def _compile(task: Task, context: Context, cut: Cut, gradient: Gradient | None) -> None:

@@ -16,6 +16,9 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
     from ...schema.spec import RankAssignment
 
 
@@ -25,3 +28,15 @@ def memory_of(given: RankAssignment, device: str) -> tuple[int, int | None]:
     gpu = given.devices.index(device)
     peak = cuda.max_memory_reserved(gpu)
     return peak, cuda.mem_get_info(gpu)[0] + cuda.memory_reserved(gpu) - peak
+
+
+def start_trace() -> Callable[[Path], None]:
+    """Profile this process from now on. Return the function that ends it, and writes a trace to a `.json.gz`."""
+    profiler: Any = sys.modules["torch"].profiler.profile()  # of the CPU and, where there are some, of the GPUs
+    profiler.start()
+
+    def write(path: Path) -> None:
+        profiler.stop()
+        profiler.export_chrome_trace(str(path))
+
+    return write

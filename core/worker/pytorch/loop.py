@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -65,6 +66,7 @@ def stepper(
         ))
         for each in task.turns or (task,)
     ]
+    controller.live.apply_rate = partial(_apply_rates, task, updates)
     if task.turns:
         return times.watching(_in_turns(updates, accumulate))
     zero_grad, update = task.optimizer.zero_grad, updates[0][1]
@@ -78,6 +80,17 @@ def stepper(
     return times.watching(step)
 
 
+def _apply_rates(task: Task, updates: Sequence[tuple[Task, Callable[[], object]]]) -> float:
+    """Give all optimizers their rates at the run's learning rate as it is now; see `LiveRequests.apply_rate`."""
+    every = task.rates()
+    for (each, update), rates in zip(updates, every, strict=True):
+        for group, rate in zip(each.optimizer.param_groups, rates, strict=True):
+            group["lr"] = rate
+        if isinstance(update, _Update):
+            update.rates = rates
+    return every[0][0]
+
+
 class _Update:
     """Makes an optimizer step with the run's schedule, weight decay and gradient clipping, where one of them is set."""
 
@@ -89,7 +102,8 @@ class _Update:
         self._clip, self._agree = clip, agree
         self._schedule, self._scaler = task.schedule, task.scaler
         self._decay, self._max_norm = context.training.weight_decay, context.training.gradient_clip
-        self._rates = [float(group["lr"]) for group in optimizer.param_groups]
+        self.rates = [float(group["lr"]) for group in optimizer.param_groups]
+        """Those of the optimizer's groups, without the run's schedule."""
         if self._decay is not None:
             for group in optimizer.param_groups:
                 group["weight_decay"] = 0.0  # `_shrink` replaces it
@@ -98,7 +112,7 @@ class _Update:
         groups = self._optimizer.param_groups  # read each time: loading a checkpoint replaces them
         if self._controller.rate_varies:
             factor = self._controller.rate_factor()
-            for group, rate in zip(groups, self._rates, strict=True):
+            for group, rate in zip(groups, self.rates, strict=True):
                 group["lr"] = rate * factor
         if self._scaler is None:
             self._prepare()

@@ -19,7 +19,7 @@ from .task.saver import Saver
 from .task.step_times import StepTimes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator
 
     from ..context import Context
     from ..recipe import LoadedRecipe
@@ -70,19 +70,19 @@ def loop(
     controller = TrainingController(
         context, reporter, saver or Saver(task.model, optimizers, context), **size_of(task.train, task.val)
     )
-    metrics, set_rate = task.training_metrics, rate_setter(optimizers, controller)
+    metrics, rates = task.training_metrics, Rates(task, controller)
     make = step if metrics is None else metrics.watching(step, first=first, parts=parts)
     make = make if times is None else times.timed(make, "data")
 
     def at_rates(*feed: tf.Tensor) -> tf.Tensor:
-        set_rate()
+        rates.set()
         return make(*feed)
 
     controller.begin(learning_rate(task.optimizer))
     controller.run(
         lambda epoch, skip: each(at_rates if controller.rate_varies else make, task.train.shuffled(epoch, skip=skip)),
         lambda: {} if task.val is None else validate(task, controller, each(measure, task.val.in_order())),
-        rate=rate_reader(task.optimizer, controller),
+        rate=rates.read,
     )
 
 
@@ -116,33 +116,46 @@ def validate(task: Task, controller: TrainingController, sums: Iterable[tf.Tenso
     return controller.finish_validation(added_up, means_by_name(task.validation_names))
 
 
-def rate_reader(optimizer: keras.optimizers.Optimizer, controller: TrainingController) -> Callable[[], float]:
-    """Return a function that returns the optimizer's rate.
+class Rates:
+    """The learning rates of a task's optimizers."""
 
-    The plain variable of a Keras optimizer is read once unless the run has a schedule: a recipe has no callback that
-    could change it, and with a parameter server each reading is a round trip to another process, half a step for a
-    small model.
-    """
-    of_keras = type(optimizer).__module__.startswith("keras.")
-    if controller.rate_varies or not of_keras or not isinstance(optimizer.learning_rate, keras.Variable):
-        return lambda: learning_rate(optimizer)
-    constant = learning_rate(optimizer)
-    return lambda: constant
+    def __init__(self, task: Task, controller: TrainingController) -> None:
+        self._task, self._controller = task, controller
+        self._optimizers = [turn.optimizer for turn in task.turns]
+        self._read_bases()
+        self._known: float | None = None
+        controller.live.apply_rate = self._apply
 
+    def _read_bases(self) -> None:
+        """Read the rates without the run's schedule, where there is one."""
+        self._bases = [learning_rate(each) for each in self._optimizers if self._controller.rate_varies]
 
-def rate_setter(
-    optimizers: Sequence[keras.optimizers.Optimizer], controller: TrainingController
-) -> Callable[[], object]:
-    """Return a function that sets the next step's learning rates. It does nothing where they never change."""
-    if not controller.rate_varies:
-        return lambda: None
-    bases = [learning_rate(optimizer) for optimizer in optimizers]
+    def set(self) -> None:
+        """Set those of the next step, where they differ from step to step."""
+        if self._controller.rate_varies:
+            for optimizer, base in zip(self._optimizers, self._bases, strict=True):
+                optimizer.learning_rate.assign(base * self._controller.rate_factor())
 
-    def assign() -> None:
-        for optimizer, base in zip(optimizers, bases, strict=True):
-            optimizer.learning_rate.assign(base * controller.rate_factor())
+    def read(self) -> float:
+        """Return that of the first optimizer.
 
-    return assign
+        The plain variable of a Keras optimizer is read once unless the run has a schedule: a recipe has no callback
+        that could change it, and with a parameter server each reading is a round trip to another process, half a step
+        for a small model.
+        """
+        first = self._optimizers[0]
+        of_keras = type(first).__module__.startswith("keras.") and isinstance(first.learning_rate, keras.Variable)
+        if self._known is None or self._controller.rate_varies or not of_keras:
+            self._known = learning_rate(first)
+        return self._known
+
+    def _apply(self) -> float:
+        """Give all optimizers their rates at the run's learning rate as it is now; see `LiveRequests.apply_rate`."""
+        for optimizer, rate in zip(self._optimizers, self._task.rates(), strict=True):
+            optimizer.learning_rate.assign(rate)
+        self._read_bases()
+        self._known = None
+        return learning_rate(self._optimizers[0])
 
 
 def fetch(losses: list[tf.Tensor]) -> list[float]:

@@ -14,6 +14,7 @@ from ...schema.event_kinds import Rewind
 from ..context import REPORT_EVERY_S, Request
 from ..recipe import RecipeFunctionError
 from .checkpoints import CheckpointStore
+from .live import LiveRequests
 from .metrics import EpochResults
 
 if TYPE_CHECKING:
@@ -67,8 +68,8 @@ class TrainingController:
         self._store = CheckpointStore(context, reporter, saver)
         self._per_epoch, self._samples, self._validates = steps_per_epoch, samples_per_epoch, validates
         self._schedule = LearningRateSchedule(context.training, steps_per_epoch * context.training.epochs)
-        self._when = context.spec.checkpoints
         self.probes = context.spec.probe_steps > 0  # then a validation ends after its first batch
+        self.live = LiveRequests(context, reporter, steps_per_epoch, samples_per_epoch)
         self.epoch = 0
         """The current epoch, from 0."""
         self._enough = False
@@ -99,7 +100,7 @@ class TrainingController:
         self._validates_long = validates
         """Whether a request must cut validations short. Assumed until one validation has been timed."""
         self._began = self._saved = time.monotonic()
-        self._save_at = self._when.every if self._when.unit == "steps" else 0
+        self._plan_saving()
         reporter.read_requests = self._read_requests
 
     # -- what a loop reads -----------------------------------------------------------------------
@@ -130,15 +131,17 @@ class TrainingController:
 
     def begin(self, base_rate: float) -> None:
         """Restore the newest checkpoint, if there is one, and record the plan of the training."""
-        self._reporter.first_rate = base_rate
+        self._reporter.first_rate = self.live.rate = base_rate
         self._reporter.means.keeps_all = self.keeps_numbers
         if self._schedule.varies:
-            self._reporter.rate_of_step = lambda step: base_rate * self._schedule.factor(step)
+            self._reporter.rate_of_step = lambda step: self.live.rate * self._schedule.factor(step)
         if self._context.resumed:
             self._context.enter_phase("checkpoint")
         position = self._store.restore()
+        self.live.restore(position.step if position is not None else 0, varies=self._schedule.varies)
         if position is not None:
             self._continue_from(position)
+        self._plan_saving()
         if self._context.rank == 0 and (position is not None or self._context.resumed):
             self._context.record(Rewind(step=self._reporter.steps))  # measurements of later steps are void
         if self._context.rank == 0 and position is None:
@@ -190,7 +193,7 @@ class TrainingController:
         `share`: the weight of this rank's loss in the global batch's loss.
         """
         requests = self._reporter.step(loss, share)
-        if requests or self._reporter.steps == self._save_at:
+        if requests or self._reporter.steps in {self._save_at, self.live.trace_ends}:
             return self._handle(requests)
         return False
 
@@ -251,6 +254,8 @@ class TrainingController:
         self._end_epoch(values)
         requests, self._reporter.requests = self._reporter.requests, 0
         self._sync_requested = bool(requests & SYNC)
+        if self.live.answer(requests, self.step):
+            self._plan_saving()
         if requests & Request.STOP:
             return True
         if requests & Request.PAUSE and not values:
@@ -307,6 +312,7 @@ class TrainingController:
         """
         self._altered = altered
         self._reporter.report()
+        self.live.end_trace(self.step)
         is_new = (self.step, self.epoch) != self._restored
         if is_new and (self._when.unit != "never" or self._reporter.requests & Request.SAVE):
             self._save("end")
@@ -359,6 +365,8 @@ class TrainingController:
             self._save_at += self._when.every
         if by_step and self.done_in_epoch == self._per_epoch:
             by_step, self._late = False, True
+        if self.live.answer(requests, self.step):
+            self._plan_saving()
         if requests & Request.STOP:
             return True
         if requests & Request.PAUSE:
@@ -366,6 +374,11 @@ class TrainingController:
         if requests & Request.SAVE or requests & DUE or by_step:
             self._save("asked" if requests & Request.SAVE else self._reason)
         return False
+
+    def _plan_saving(self) -> None:
+        """Follow the run's settings of checkpoints."""
+        self._when = self._context.spec.checkpoints
+        self._save_at = (self.step // self._when.every + 1) * self._when.every if self._when.unit == "steps" else 0
 
     def _end_epoch(self, values: Values, epoch: int | None = None) -> None:
         self._results.end_epoch(values, epoch=epoch or self.epoch + 1, step=self.step, rate=self._rate)
@@ -396,12 +409,12 @@ class TrainingController:
         """Save a checkpoint. Return whether it was written, so that training can end here and be resumed."""
         self._context.paused = self._save("pause")
         if not self._context.paused and self._context.rank == 0:
-            self._context.clear_request(Request.PAUSE)
+            self._context.clear_request("pause")
         return self._context.paused
 
     def _save(self, reason: str) -> bool:
         self._reporter.report()  # losses before a checkpoint must not be lost together with those after it
-        self._reporter.requests &= ~(Request.PAUSE | Request.SAVE | DUE)  # handled now
+        self._reporter.requests &= Request.STOP  # the others are handled now, or are read again
         position = TrainingPosition(
             step=self._reporter.steps,
             epoch=self.epoch,
@@ -413,7 +426,7 @@ class TrainingController:
         if reason != BEST:  # the user's interval goes on
             self._saved = time.monotonic()
         if self._context.rank == 0:
-            self._context.clear_request(Request.SAVE)
+            self._context.clear_request("save")
         return written
 
     def _continue_from(self, position: TrainingPosition) -> None:
@@ -430,8 +443,6 @@ class TrainingController:
         self._restored = (position.step, position.epoch)
         self._results.restore(position.progress)
         self._enough = self._results.has_stagnated
-        if self._when.unit == "steps":
-            self._save_at = (position.step // self._when.every + 1) * self._when.every
 
 
 def size_of(train: Any, val: object) -> dict[str, Any]:  # noqa: ANN401 (batches of a framework's)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -251,6 +252,13 @@ class MetricsReporter:
     def broadcast(self, number: float) -> float:
         """Return rank 0's number. Every rank must call this."""
         return self.sum_over_ranks([number if self._context.rank == 0 else 0.0])[0]
+
+    def share(self, thing: Any) -> Any:  # noqa: ANN401 (JSON)
+        """Return what rank 0 gives, which can be written as JSON. Every rank must call this."""
+        own = json.dumps(thing).encode() if self._context.rank == 0 else b""
+        size = round(self.broadcast(len(own)))
+        codes = self.sum_over_ranks([float(code) for code in own] or [0.0] * size)
+        return json.loads(bytes(map(round, codes)))
 
     def all_ok(self, *, ok: bool) -> bool:
         """Return whether all ranks give `ok`. No rank continues before all have called this."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from operator import itemgetter
 
 import numpy as np
 import pyqtgraph as pg
@@ -82,7 +83,7 @@ MAX_MARKS = 40
 
 
 class InterruptionMarks:
-    """One dashed line for each interruption, with a label if there is room."""
+    """One dashed line for each interruption and each change of settings, with a label if there is room."""
 
     def __init__(self, canvas: Canvas) -> None:
         self._canvas = canvas
@@ -94,16 +95,22 @@ class InterruptionMarks:
         for mark in self.marks:
             mark.recolour()
 
-    def show(self, interruptions: Sequence[Interruption], axis: Axis) -> None:
-        """Mark these interruptions on an axis that has no room for them."""
+    def show(
+        self, interruptions: Sequence[Interruption], changes: Mapping[int, tuple[float, str]], axis: Axis
+    ) -> None:
+        """Mark these interruptions on an axis that has no room for them, and these `RunSeries.changes`."""
+        marked: list[tuple[float, Interruption | str]] = [(each.since, each) for each in interruptions]
+        marked += [(step if axis.column == "step" else time, words) for step, (time, words) in changes.items()]
+        marked.sort(key=itemgetter(0))
         (left, right), width = self._canvas.x_range, self._canvas.pixel_size[0]
-        places = axis.place(np.array([each.since for each in interruptions])).tolist()
-        seen = [(x, each) for x, each in zip(places, interruptions, strict=True) if left <= x <= right][:MAX_MARKS]
+        places = axis.place(np.array([at for at, _ in marked])).tolist()
+        seen = [(x, each) for x, (_, each) in zip(places, marked, strict=True) if left <= x <= right][:MAX_MARKS]
         while len(self.marks) < len(seen):
             self._add()
         labelled_at = -np.inf
         for mark, (x, each) in zip(self.marks, seen, strict=False):
-            mark.set_text(tr(TEXTS.get(each.state, DOWN), time=duration(each.duration_s)))
+            down = None if isinstance(each, str) else tr(TEXTS.get(each.state, DOWN), time=duration(each.duration_s))
+            mark.set_text(down or str(each))
             mark.show(x)
             mark.place()
             labelled = x - labelled_at >= LABELS_APART_PX * width

@@ -17,7 +17,7 @@ from ...steps import check_names, has_steps, takes_any_shape, turn_names
 from ...streams import seed_plainly, stream_steps
 from ..model import checkpoint_blocks, compile_module
 from .data import Batches, Shares, as_dataset, is_stream, share_socket_folder
-from .optimizers import LossScaler, build_optimizers, recipe_schedule, turns_of
+from .optimizers import LossScaler, build_optimizers, rates_of, recipe_schedule, turns_of
 from .saver import undisturbed
 from .steps import TrainingMetrics, measured_pass, plain_pass, readers, step_module, step_pass
 from .stream import StreamBatches
@@ -62,6 +62,9 @@ class Task:
     """Reads what the recipe's own `validation_step` returns; None to validate with `loss` and `metrics`."""
     training_metrics: TrainingMetrics | None = None
     """Measures `metrics` on training batches, too."""
+    rates: Callable[[], list[list[float]]] = list
+    """Returns, for each optimizer and each of its groups, the rate that the recipe gives it at the run's learning
+    rate, which may have changed."""
     scaler: LossScaler | None = None
     """Scales the loss, for float16."""
     turns: tuple[Task, ...] = ()
@@ -198,6 +201,7 @@ def complete(
         training_step=training_step,
         validation_step=validation_step,
         training_metrics=TrainingMetrics(metrics, device) if measures else None,
+        rates=partial(rates_of, recipe, context, model),
         scaler=LossScaler(device) if training.precision == "float16" else None,
     )
     if recipe.has("optimizers"):

@@ -43,6 +43,15 @@ def build_optimizers(recipe: LoadedRecipe, context: Context, model: nn.Module) -
     return found
 
 
+def rates_of(recipe: LoadedRecipe, context: Context, model: nn.Module) -> list[list[float]]:
+    """Return the rates that new optimizers would have, see `Task.rates`. Raises as `build_optimizers`, `ValueError`."""
+    if recipe.has("schedule"):
+        raise ValueError(tr("schedule() of {recipe} sets the learning rate of every step.", recipe=recipe.name))
+    recipe.set_rate(context.training.learning_rate)
+    optimizers = build_optimizers(recipe, context, model).values()
+    return [[float(group["lr"]) for group in each.param_groups] for each in optimizers]
+
+
 def _single(recipe: LoadedRecipe, model: nn.Module) -> torch.optim.Optimizer:
     wants_model = recipe.first_parameter("optimizer") == "model"
     optimizer: torch.optim.Optimizer = recipe.call("optimizer", model if wants_model else model.parameters())

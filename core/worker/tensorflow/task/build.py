@@ -17,7 +17,7 @@ from ...recipe import set_epoch_end, wrong_return
 from ...steps import check_names, has_steps, takes_any_shape, turn_names, validates_itself
 from ...training.metrics_reporter import SkippedSteps
 from .data import Batches
-from .optimizers import build_optimizers
+from .optimizers import build_optimizers, rates_of
 from .saver import undisturbed
 from .steps import TrainingMetrics, training_steps, try_out, validation_step
 from .stream import batches_of
@@ -54,6 +54,9 @@ class Task:
     """Likewise for the validation; None to validate with `loss` and `metrics`."""
     training_metrics: TrainingMetrics | None = None
     """Measures `metrics` on the training batches, too; None where they are not measured."""
+    rates: Callable[[], list[float]] = list
+    """Returns, for each optimizer, the rate that the recipe gives it at the run's learning rate, which may have
+    changed."""
     skipped_steps: SkippedSteps | None = None
     """For float16, whose `optimizer` is a `LossScaleOptimizer`."""
     has_several_outputs: bool = False
@@ -157,6 +160,7 @@ def build(
             training_step=step,
             validation_step=validation_step(recipe, model),
             training_metrics=_training_metrics(metrics, model, train, recipe, context),
+            rates=partial(rates_of, recipe, context, model),
             skipped_steps=SkippedSteps(name=name) if training.precision == "float16" else None,
             has_several_outputs=len(tf.nest.flatten(output)) > 1,
             own_variables=owned.variables,

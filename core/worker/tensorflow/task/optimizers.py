@@ -30,11 +30,8 @@ def build_optimizers(recipe: LoadedRecipe, context: Context, model: keras.Model)
 
     A recipe without one gets Adam. Raises `TypeError` or `ValueError`.
     """
-    function = OPTIMIZERS if recipe.has(OPTIMIZERS) else "optimizer"
-    found = _several(recipe, model) if function == OPTIMIZERS else {"": Owned(_single(recipe), None)}
+    function, found = _at_rate(recipe, context, model)
     training = context.training
-    if training.learning_rate is not None and not recipe.takes(function, "learning_rate"):
-        _set_rate(recipe, function, found, training.learning_rate)
     if training.schedule != "constant" or training.warmup_steps or training.rate_factor != 1:
         _need_plain_rates(recipe, function, found)
     for name, (optimizer, variables) in found.items():
@@ -46,6 +43,24 @@ def build_optimizers(recipe: LoadedRecipe, context: Context, model: keras.Model)
             found[name] = Owned(scaling(optimizer), variables)
         found[name].optimizer.build(model.trainable_variables if variables is None else variables)
     return found
+
+
+def _at_rate(recipe: LoadedRecipe, context: Context, model: keras.Model) -> tuple[str, dict[str, Owned]]:
+    """Return the recipe's function, and its optimizers at the run's learning rate, as `build_optimizers`."""
+    function = OPTIMIZERS if recipe.has(OPTIMIZERS) else "optimizer"
+    found = _several(recipe, model) if function == OPTIMIZERS else {"": Owned(_single(recipe), None)}
+    rate = context.training.learning_rate
+    if rate is not None and not recipe.takes(function, "learning_rate"):
+        _set_rate(recipe, function, found, rate)
+    return function, found
+
+
+def rates_of(recipe: LoadedRecipe, context: Context, model: keras.Model) -> list[float]:
+    """Return the rates that new optimizers would have, see `Task.rates`. Raises as `build_optimizers`."""
+    recipe.set_rate(context.training.learning_rate)
+    function, found = _at_rate(recipe, context, model)
+    _need_plain_rates(recipe, function, found)
+    return [float(keras.ops.convert_to_numpy(each.optimizer.learning_rate)) for each in found.values()]
 
 
 class CentralLossScale(keras.optimizers.LossScaleOptimizer):  # type: ignore[misc]  # Keras has no types
