@@ -42,7 +42,7 @@ CASES = {
 }
 """Devices of each."""
 MARK = 0.995
-STEPS = 16
+STEPS = 20
 """Steps of a trial."""
 HEAD = """\
 import sys, time
@@ -251,7 +251,7 @@ def _judge(plan: list, measured: list[StepTime], *, several: bool) -> dict:
     right, judged, wrong = dict.fromkeys([*PHASES, "none"], 0), dict.fromkeys([*PHASES, "none"], 0), []
     for trial, (rank, phase) in enumerate(plan):
         # The first steps are left out: batches are read ahead.
-        bounds = range(trial * STEPS + 3, (trial + 1) * STEPS + 1)
+        bounds = range(trial * STEPS + 6, (trial + 1) * STEPS + 1)
         window = [found for step, found in sorted(steps.items()) if step in bounds and len(found) == ranks]
         if not trial or len(window) < LEAST:
             continue

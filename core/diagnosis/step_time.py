@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
-from statistics import median, median_low
+from statistics import fmean, median, median_low
 from typing import Any, TypeAlias
 
 from core.diagnosis.evidence import DISTURBED
@@ -37,7 +37,7 @@ PHASES = {
 WORDS = {
     "input": tr_noop("Waiting for data takes {percent} % of a step."),
     "copy": tr_noop("Copying batches to the device takes {percent} % of a step."),
-    "communication": tr_noop("Exchanging gradients takes {percent} % of a step."),
+    "communication": tr_noop("Exchanging gradients takes at least {percent} % of a step."),
     "straggler": tr_noop("Rank {rank} is {ms} ms late {phase}; the others wait {percent} % of each step."),
     "compute": tr_noop("Computing takes {percent} % of a step, most of it {phase}."),
     "checkpoint": tr_noop("Checkpoints have taken {percent} % of the time."),
@@ -154,18 +154,11 @@ def diagnose(steps: Sequence[Step], known: Sequence[Finding] = (), *, has_one_cl
         return Diagnosis(findings=known, missing=missing, parts=parts)
     found, missing, several = list(known), dict[str, str](), len(steps[0]) > 1
 
-    def share(part: str, of_ranks: OfRanks = median_low) -> float:
-        """Return a part's share of a usual step, of the rank that `of_ranks` chooses."""
-        return median(of_ranks([_of(each, part) / each.seconds for each in step.values()]) for step in steps)
-
-    # All wait for the last rank, but this one only for the exchange.
-    rules: list[tuple[str, str, OfRanks]] = [
-        ("input", "data", median_low), ("copy", "copy", median_low), *([("communication", "wait", min)] * several),
-    ]
-    for kind, part, of_ranks in rules:
+    rules = [("input", "data", _share), ("copy", "copy", _share), *([("communication", "wait", _exchange)] * several)]
+    for kind, part, share_of in rules:
         if parts[part] is None:
             missing[kind] = part
-        elif (told := share(part, of_ranks)) >= TOLD:
+        elif (told := share_of(steps, part)) >= TOLD:
             found.append(_finding(kind, told))
     if several:
         found += _straggler(steps, parts, has_one_clock=has_one_clock)
@@ -173,8 +166,8 @@ def diagnose(steps: Sequence[Step], known: Sequence[Finding] = (), *, has_one_cl
             missing["straggler"] = "wait"
     if any(parts[part] is None for part in COMPUTING):
         missing["compute"] = "passes"
-    elif not found and (told := sum(map(share, COMPUTING))) >= EXPLAINED:
-        found.append(_finding("compute", told, max(COMPUTING, key=share)))
+    elif not found and (told := sum(shares := [_share(steps, part) for part in COMPUTING])) >= EXPLAINED:
+        found.append(_finding("compute", told, COMPUTING[shares.index(max(shares))]))
     return Diagnosis(findings=sorted(found, key=lambda each: -(each.share or 0)), missing=missing, parts=parts)
 
 
@@ -187,6 +180,17 @@ def _usual(steps: Sequence[Step], part: str) -> float | None:
     if not steps or any(getattr(each, part) is None for step in steps for each in step.values()):
         return None
     return median(sum(_of(each, part) for each in step.values()) / len(step) for step in steps)
+
+
+def _share(steps: Sequence[Step], part: str) -> float:
+    """Return a part's share of the steps of a middle rank, without the longest tenth: a hiccup is no habit."""
+    shares = sorted(median_low([_of(each, part) / each.seconds for each in step.values()]) for step in steps)
+    return fmean(shares[: -max(1, len(shares) // 10)])
+
+
+def _exchange(steps: Sequence[Step], part: str) -> float:
+    """Return the least share that a step has but for a quarter of them: the last rank waits only for the exchange."""
+    return sorted(min(_of(each, part) / each.seconds for each in step.values()) for step in steps)[len(steps) // 4]
 
 
 def _finding(kind: str, share: float, phase: str = "") -> Finding:

@@ -56,7 +56,7 @@ def recorded(run_dir: Path) -> dict[str, list[Any]]:
     found: dict[str, list[Any]] = {}
     for path in (run_dir / "events").glob("*.jsonl"):
         for event in map(json.loads, path.read_text().splitlines()):
-            if event["kind"] in {"sample", "metrics", "software"}:
+            if event["kind"] in {"sample", "metrics", "software", "step_time", "peak"}:
                 continue
             if event["kind"] == "checkpoint" and event["reason"] != "end":
                 continue  # a training that takes longer has more of them

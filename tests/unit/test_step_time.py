@@ -32,8 +32,8 @@ def steps_of(
 ) -> list[dict[int, StepTime]]:
     """Return what ranks measure that wait for each other after their backward passes.
 
-    `late`: additional seconds by rank and part, in so many of five steps: `often`. `changed`: other seconds of all
-    ranks. `reports`: whether they also wait for each other between two steps.
+    `late`: additional seconds by rank and part, like `exchange` in `often` of five steps. `changed`: other seconds of
+    all ranks. `reports`: whether they also wait for each other between two steps.
     """
     begins, found = [100.0] * ranks, []
     for step in range(count):
@@ -41,7 +41,7 @@ def steps_of(
         usual = (USUAL | changed).items()
         own = [{part: s + more.get((rank, part), 0.0) for part, s in usual} for rank in range(ranks)]
         arrived = [begins[rank] + sum(own[rank].values()) - own[rank]["optimizer"] for rank in range(ranks)]
-        over = max(arrived) + exchange
+        over = max(arrived) + (exchange if step % 5 < often else EXCHANGE)
         ends = [over + each["optimizer"] for each in own]
         found.append({
             rank: StepTime(rank=rank, step=step + 1, seconds=ends[rank] - begins[rank], **{
@@ -66,13 +66,16 @@ CASES: dict[str, tuple[dict[str, Any], tuple[str | None, int | None, str | None]
         {"late": {(0, "optimizer"): 0.03}, "reports": True}, ("straggler", 0, "optimizer"),
     ),
     "two parts": ({"late": {(1, "forward"): 0.02, (1, "backward"): 0.02}}, ("straggler", 1, None)),
-    "late now and then": ({"late": {(1, "forward"): 0.05}, "often": 2}, ("compute", None, "backward")),
+    "late now and then": ({"late": {(1, "forward"): 0.05}, "often": 2}, ("balanced", None, None)),
     "late more often than not": ({"late": {(1, "forward"): 0.05}, "often": 3}, ("balanced", None, None)),
     "a little late": ({"late": {(1, "forward"): 0.006}}, ("compute", None, "backward")),
     "all wait for data": ({"data": 0.05}, ("input", None, None)),
     "alone, waits for data": ({"ranks": 1, "data": 0.05}, ("input", None, None)),
     "copies": ({"copy": 0.05}, ("copy", None, None)),
     "exchange": ({"exchange": 0.05}, ("communication", None, None)),
+    "exchange, at times": ({"exchange": 0.05, "often": 3}, ("balanced", None, None)),
+    "waits for data at times": ({"ranks": 1, "late": {(0, "data"): 0.1}, "often": 2}, ("input", None, None)),
+    "a hiccup": ({"ranks": 1, "late": {(0, "data"): 9.0}, "often": 1, "count": 5}, ("balanced", None, None)),
     "passes not told, healthy": ({"missing": FSDP}, (None, None, None)),
     "passes not told, data of rank 1": ({"missing": FSDP, "late": {(1, "data"): 0.03}}, ("straggler", 1, "data")),
     "optimizer not told": (
