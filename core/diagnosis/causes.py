@@ -178,9 +178,10 @@ def _usage(evidence: FailureEvidence) -> str:
         peak, label = release.peak_bytes / BYTES_PER_GB, evidence.labels.get(device, device)
         held = {f"pid {pid}": amount.replace("iB", "B") for pid, amount in re.findall(OTHERS, facts.traceback or "")}
         if not held and (used := release.before_bytes or 0) >= MIN_SHARE * total:
-            held = {tr("others before it"): size(used)}
+            held = {tr("others before the run"): size(used)}
         whose = join_names(tr("{size} by {who}", size=used, who=who) for who, used in (own | held).items())
-        texts.append(tr(sentence, label=label, peak=peak, total=total / BYTES_PER_GB, whose=whose and f": {whose}"))
+        whose = whose and f"{': ' if own else ', '}{whose}"
+        texts.append(tr(sentence, label=label, peak=peak, total=total / BYTES_PER_GB, whose=whose))
     return join_sentences(texts)
 
 
