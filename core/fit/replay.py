@@ -100,18 +100,23 @@ def find_first_nan(run: Run, spec: RunSpec, step: int, folder: Path) -> FirstNan
         if not asked and repeated.facts.step > step + BEYOND:
             repeated.request("stop")
             asked = True
-    error = next(iter(read_all(WorkerError, events)), None)
+    # Of several ranks, the first that knows the place: the others have lost it.
+    error = min(read_all(WorkerError, events), key=lambda each: (not _is_located(each), each.time), default=None)
     name = "" if before is None else before.name
     if error is None and repeated.facts.state in {RunState.FINISHED, RunState.STOPPED}:
         said = tr("The loss stayed finite when the training was repeated, so what made it is not known.")
     elif error is not None and error.type_name == NOT_LOCATED:
         said = tr("No layer made it: the outputs and gradients of all layers were finite.")
-    elif error is not None and (error.type_name == "FirstNotFiniteError" or CHECKED in (error.traceback or "")):
+    elif error is not None and _is_located(error):
         return FirstNan(step=step, checkpoint=name, found=True, sentence=tr(error.message))
     else:
         said = tr(repeated.facts.error or state_info(repeated.facts.state).sentence)
         raise RunError(tr("The training could not be repeated. {error}", error=said))
     return FirstNan(step=step, checkpoint=name, found=False, sentence=said)
+
+
+def _is_located(error: WorkerError) -> bool:
+    return error.type_name == "FirstNotFiniteError" or CHECKED in (error.traceback or "")
 
 
 def _step_of(folder: Path) -> int:

@@ -23,16 +23,26 @@ class Breaks(nn.Module):
     def forward(self, x):
         if self.training:
             self.calls += 1
-            if self.calls == self.at:
+            is_one = not torch.distributed.is_initialized() or torch.distributed.get_rank() == 1
+            if self.calls == self.at and is_one:
                 return torch.log(x * 0 - 1) if self.how == "layer" else x + torch.sqrt(x * 0)
         return x
+
+class Mask(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.mask = nn.Parameter(torch.tensor([0.0, -torch.inf] * 10), requires_grad=False)
+    def forward(self, x):
+        return x + self.mask
 
 class Own(nn.Module):
     def __init__(self, how, at):
         super().__init__()
         self.first, self.breaks, self.how, self.last = nn.Linear(20, 8), Breaks(how, at), how, nn.Linear(8, 2)
+        self.mask = nn.Identity() if how == "loss" else Mask()
         self.register_buffer("calls", torch.zeros((), dtype=torch.long))
     def forward(self, x):
+        x = x + torch.softmax(self.mask(x), -1)
         x = self.breaks(torch.relu(self.first(x)) + 1)
         self.calls += self.training
         return self.last(x / 0 if self.how == "own" and self.calls == self.breaks.at else x)
@@ -55,9 +65,17 @@ def optimizer(parameters, how="layer"):
 
 def train_data(how="layer"):
     inputs = torch.randn(1280, 20, generator=torch.Generator().manual_seed(0))
-    if how == "data":
+    if how in {"data", "step"}:
         inputs[77, 3] = torch.nan
     return inputs, (inputs.nan_to_num().sum(1) > 0).long()
+"""
+STEP = """
+def model():
+    return torch.compile(nn.Sequential(nn.Linear(20, 8), nn.Linear(8, 2)), fullgraph=True, backend="eager")
+
+def training_step(model, batch):
+    inputs, target = batch
+    return {"loss": nn.functional.cross_entropy(model(inputs), target), "recall": torch.tensor(torch.nan)}
 """
 KERAS = """
 import keras
@@ -88,6 +106,7 @@ CASES = [
     ("pytorch", "loss", "cpu:0", 1, "In step 1, the loss is infinity, made of finite outputs of model (Own)"),
     ("pytorch", "update", "cpu:0", 2, "In step 1, the optimizer makes infinity in the weight first.weight"),
     ("pytorch", "data", "cpu:0", None, "the data have NaN"),
+    ("pytorch", "step", "cpu:0", None, "the data have NaN"),
     ("tensorflow", "layer", "cpu:0", 30, "makes NaN: call() in"),
     ("keras", "layer", "cpu:0", 30, "makes NaN: call() in"),
 ]
@@ -95,7 +114,8 @@ CASES = [
 
 @pytest.mark.parametrize(("framework", "how", "devices", "step", "said"), CASES)
 def test_place_of_the_first_nan_is_named(framework, how, devices, step, said, tmp_path: Path, capsys) -> None:
-    recipe = write_recipe(tmp_path, PYTORCH if framework == "pytorch" else KERAS)
+    source = KERAS if framework != "pytorch" else PYTORCH + STEP if how == "step" else PYTORCH
+    recipe = write_recipe(tmp_path, source)
     spec = make_spec(recipe, framework=framework, devices=devices, strategy="ddp" if "," in devices else "single",
                      accumulation=2 if how == "data" else 1, checkpoints={"unit": "steps", "every": 10}, epochs=4,
                      batch_size=64, stop_on_nan=True, training_metrics=False,
