@@ -29,6 +29,7 @@ PROBES = ".probes"
 
 def keep(folder: Path, stack: ExitStack) -> Path:
     """Have another process end the runs in a folder and remove it, when the stack closes or this process has ended."""
+    stack.callback(end_runs, folder)  # at last, if its keeper was killed
     keeper = HelperProcess(own_command(KEEPER, str(folder)), stdin=True)
     stack.callback(end_runs, folder)  # where the keeper was killed
     stack.callback(keeper.close)

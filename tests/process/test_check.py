@@ -14,6 +14,7 @@ import pytest
 from core.catalog.frameworks import FRAMEWORKS
 from core.check import gpu_work
 from core.check.check import Level, Result, State, run, scope_of
+from core.check.keeper import keep
 from core.check.table import CHECKS, page, without_names
 from core.devices.device import Device, Survey
 from core.devices.sampler import Sampler
@@ -614,6 +615,15 @@ def test_check_killed_at_any_row_leaves_no_process_and_no_file(begin, name) -> N
     check.wait()
     assert gone(started)
     wait_until(lambda: not list(folder.iterdir()), "the end of its folder")
+
+
+def test_folder_whose_keeper_alone_was_killed_is_removed_at_the_end(tmp_path: Path) -> None:
+    with contextlib.ExitStack() as stack:
+        (tmp_path / "runs").mkdir()
+        folder = keep(tmp_path / "runs", stack)
+        [keeper] = [each for each in psutil.Process().children() if "core.check.keeper" in each.cmdline()]
+        keeper.kill()
+    assert not folder.exists()
 
 
 def test_folder_of_a_check_that_was_killed_with_its_keeper_is_removed_by_the_next(begin, monkeypatch) -> None:
