@@ -21,17 +21,21 @@ KEPT = 3
 
 
 def main(run_dir: Path, why: str) -> None:
-    """Leave all that was found in one of `KEPT` files, and its sentences in a notice among the events of the run."""
+    """Leave all that was found in one of `KEPT` files, and its sentences in a notice among the events of the run.
+
+    The notice comes first: it is told also where there is no room for the files.
+    """
     is_forced, folder = why == "force", run_dir / DOCTOR
     run = Run(run_dir, only=(SUPERVISOR_EVENTS,) if is_forced else None)  # measurements may be many
     diagnosis, snapshots = examine(run, 1.0 if is_forced else 0.0)  # a stop must not wait for long
-    make_private_folder(folder)
-    document = {"why": why, "time": time.time(), **diagnosis.document(snapshots)}
-    write_whole(folder / f"{time.time():.3f}.json", json.dumps(document, indent=1))
-    for old in sorted(folder.glob("*.json"))[:-KEPT]:
-        old.unlink(missing_ok=True)
     with contextlib.closing(Writer(run_dir / EVENTS / DOCTOR_EVENTS)) as writer:
         writer.write_if_room(Notice(text=tr(EXAMINED, found=diagnosis.sentence)))
+    document = {"why": why, "time": time.time(), **diagnosis.document(snapshots)}
+    with contextlib.suppress(OSError):
+        make_private_folder(folder)
+        write_whole(folder / f"{time.time():.3f}.json", json.dumps(document, indent=1))
+        for old in sorted(folder.glob("*.json"))[:-KEPT]:
+            old.unlink(missing_ok=True)
 
 
 if __name__ == "__main__":

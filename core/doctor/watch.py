@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from pathlib import Path
 
@@ -27,13 +28,17 @@ class DoctorWatch(Companion):
     def watch(self, survey: Survey, facts: RunFacts) -> None:  # noqa: ARG002 (of a companion)
         if facts.stalled and not self._is_stalled and self._stalls < 3:  # a run that trains slowly may have many
             self._stalls += 1
-            self._begin("stall")
+            with contextlib.suppress(OSError):
+                self._begin("stall")
         self._is_stalled = bool(facts.stalled)
 
     def delays_force(self) -> bool:
         if self._until is None:
             self._until = time.monotonic() + FORCE_S
-            self._begin("force")
+            try:
+                self._begin("force")
+            except OSError as error:
+                self._trouble = str(error)
         ending = self._process.ending() if self._process is not None else ""
         if ending is None and time.monotonic() < self._until:
             return True
@@ -53,7 +58,4 @@ class DoctorWatch(Companion):
 
     def _begin(self, why: str) -> None:
         self.close()
-        try:
-            self._process = HelperProcess(own_command("core.doctor", str(self._run_dir.resolve()), why))
-        except OSError as error:
-            self._trouble = str(error)
+        self._process = HelperProcess(own_command("core.doctor", str(self._run_dir.resolve()), why))

@@ -84,7 +84,8 @@ def test_stop_that_is_not_answered_is_forced_after_an_examination(stuck: Followe
     assert "stacks" in document["looked_at"]
 
 
-def test_stall_is_examined_once_and_told_on_the_card_of_a_later_failure(stuck: Followed) -> None:
+def test_stall_is_examined_once_and_told_on_the_card_of_a_later_failure(stuck: Followed, call: Call) -> None:
+    (stuck.run.dir / DOCTOR).write_text("Nothing can be kept here.")
     watching = DoctorWatch(stuck.run.dir)
     with contextlib.closing(watching):
         for stalled in (None, "No step.", "No step."):
@@ -98,6 +99,7 @@ def test_stall_is_examined_once_and_told_on_the_card_of_a_later_failure(stuck: F
     view = failure_view(facts, stuck.run.spec(), log_end="", labels={})
     assert view is not None
     assert view.sentence.endswith(found)
+    assert json.loads(call("doctor", stuck.run.id, "--json")[1])["folder"] is None
 
 
 def test_last_examinations_alone_are_kept(stuck: Followed, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -123,6 +125,8 @@ def test_examination_that_hangs_or_fails_holds_no_stop(
     monkeypatch.setattr(watch, "own_command", lambda *_: command)
     monkeypatch.setattr(watch, "FORCE_S", 0.3 if "sleep" in command[-1] else 60.0)
     watching, seen = DoctorWatch(tmp_path), []
+    watching.watch(Survey(), RunFacts(stalled="No step."))
+    assert not watching.trouble(), "no stop is forced yet"
 
     def is_over() -> bool:
         if watching._process is not None:

@@ -44,8 +44,8 @@ STOPPED_S = 0.5
 def add_force(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--force", action="store_true",
-        help=tr("kill the workers at once; after training, do not wait for device memory; continue a stopped "
-                "supervisor"),
+        help=tr("kill the workers, once they were examined (6 s at most); after training, do not wait for device "
+                "memory; continue a stopped supervisor"),
     )
 
 
@@ -200,9 +200,9 @@ def doctor(options: Namespace) -> int:
         return _first_nan(options, run)
     run.catch_up()
     if state_info(run.facts.state).over and (found := examined(run.facts)):
-        folder = str(run.dir / DOCTOR)
-        kept = tr("The last examinations, with all stacks, are in {folder}.", folder=folder)
-        return answer(options, {"run": run.id, "sentence": found[-1], "folder": folder}, *map(tr, found), kept)
+        folder = str(run.dir / DOCTOR) if any((run.dir / DOCTOR).glob("*.json")) else None
+        kept = [tr("The last examinations, with all stacks, are in {folder}.", folder=folder)] if folder else []
+        return answer(options, {"run": run.id, "sentence": found[-1], "folder": folder}, *map(tr, found), *kept)
     diagnosis, snapshots = examine(run)
     if options.json:
         say_json({"run": run.id, **diagnosis.document(snapshots)})
