@@ -104,9 +104,9 @@ def recipe_problems(spec: RunSpec) -> list[str]:
     """Return why the workers would fail when they load the recipe: sentences with the remedy; none for a script.
 
     Its Python is too old, does not understand the recipe, or lacks a package. May start that Python, and block for
-    seconds, unless it is the one that runs this process and has all packages.
+    seconds, unless it is the one that runs this process and has all packages. A copy of the run is not looked at.
     """
-    if spec.recipe is None:
+    if spec.recipe is None or spec.recorded:
         return []
     from core.pythons.python_info import MIN_FOR_RECIPES  # not at the start of the window, as for the next two
     from core.scripts.analysis import analyse_script

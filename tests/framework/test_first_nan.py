@@ -122,6 +122,7 @@ def test_place_of_the_first_nan_is_named(framework, how, devices, step, said, tm
                      settings={"how": how} if framework == "pytorch" else {})
     run = train(spec, tmp_path / "runs").run
     assert run.facts.state is RunState.FAILED, run.facts.error
+    Path(recipe).unlink()  # the copy in the run is trained
     code, out, err = call(capsys, "doctor", run.dir, "--first-nan", "--runs", tmp_path / "runs", "--json")
     assert code == 0, err
     found = json.loads(out)

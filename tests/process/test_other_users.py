@@ -43,6 +43,7 @@ def test_a_link_that_another_user_made_counts_as_that_users_run(runs_root: Path,
 
 COMMANDS = [
     ("again", "RUN", "--detach"), ("resume", "RUN", "--detach"), ("keep", "RUN", "copy"),
+    ("doctor", "RUN", "--first-nan"),
     ("export", "RUN", "--model", "model"), ("run", "--setup", "PRESET", "--devices", "cpu:0", "--detach"),
 ]
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from core.cli.commands.start import refusal
 from core.cli.output import answer, ending, say, say_json, say_rows, say_run, state_words, warn
 from core.cli.run_options import interval, pair
-from core.cli.runs import EXIT_CODES, POLL_S, StopMessages, find, hard_end, survey
+from core.cli.runs import EXIT_CODES, POLL_S, StopMessages, check_owner, find, hard_end, survey
 from core.diagnosis.evidence import examined
 from core.diagnosis.timeline import change_words
 from core.errors import RunError
@@ -222,9 +222,12 @@ def _first_nan(options: Namespace, run: Run) -> int:
     from core.fit.probe import probes  # loads what few other commands need
     from core.fit.replay import find_first_nan, spec_of_replay
 
+    check_owner(options, tr("Run {id}", id=run.id), run.owner, run.spec())
     spec, step = spec_of_replay(run)
     if problem := refusal(spec, survey(spec.devices)):
         raise ValueError(problem)
+    warn(tr("The run is trained again from its last checkpoint before step {step}, else from the beginning. Each step "
+            "takes several times as long. Files that its recipe writes are written again.", step=step))
     with probes(options.runs) as folder:
         try:
             found = find_first_nan(run, spec, step, folder)
