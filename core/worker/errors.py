@@ -8,7 +8,7 @@ import socket
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..language import tr
+from ..language import join_sentences, tr
 
 if TYPE_CHECKING:
     from .context import Context
@@ -110,13 +110,15 @@ def _not_finite(text: str) -> str | None:
     if made is None:
         return None
     name = made[1]
-    value = "NaN" if "had NaN" in text else tr("infinity")
+    value = "NaN" if re.search("had .*NaN", text) else tr("infinity")
     of_user = [each for each in FRAME.findall(text) if not each[0].startswith(OURS) and "site-packages" not in each[0]]
-    if not of_user:
-        return tr("The operation {name} makes {value}.", name=name, value=value)
-    file, line, function = of_user[-1]
-    return tr("The operation {name} makes {value}: {function}() in {file}, line {line}.",
-              name=name, value=value, function=function, file=file, line=line)
+    said = tr("The operation {name} makes {value}.", name=name, value=value)
+    if of_user:
+        file, line, function = of_user[-1]
+        said = tr("The operation {name} makes {value}: {function}() in {file}, line {line}.",
+                  name=name, value=value, function=function, file=file, line=line)
+    purpose = tr("If that is on purpose, as in a mask, use a large finite number there, and search again.")
+    return said if value == "NaN" else join_sentences([said, purpose])
 
 
 def _while_tracing(text: str) -> str | None:

@@ -3,10 +3,13 @@
 import json
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from core.runs.facts import RunState
+from core.worker.errors import explain
 from tests.support.commands import call
 from tests.support.running import make_spec, source_spec, train, write_recipe
 from tests.support.written_runs import write_run
@@ -39,10 +42,12 @@ class Own(nn.Module):
     def __init__(self, how, at):
         super().__init__()
         self.first, self.breaks, self.how, self.last = nn.Linear(20, 8), Breaks(how, at), how, nn.Linear(8, 2)
+        self.table = nn.Embedding(2, 20, sparse=True) if how == "own" else None
         self.mask = nn.Identity() if how == "loss" else Mask()
         self.register_buffer("calls", torch.zeros((), dtype=torch.long))
     def forward(self, x):
         x = x + torch.softmax(self.mask(x), -1)
+        x = x if self.table is None else x + self.table((x[:, 0] > 0).long())
         x = self.breaks(torch.relu(self.first(x)) + 1)
         self.calls += self.training
         return self.last(x / 0 if self.how == "own" and self.calls == self.breaks.at else x)
@@ -132,6 +137,17 @@ def test_place_of_the_first_nan_is_named(framework, how, devices, step, said, tm
         assert found["step"] == step
         assert bool(found["checkpoint"]) == (step > 20)
     assert not (tmp_path / "runs" / ".probes").exists()
+
+
+@pytest.mark.parametrize(("value", "is_doubted"), [("Inf", True), ("NaN", False), ("Inf and NaN", False)])
+def test_infinity_of_tensorflow_may_be_on_purpose(value: str, is_doubted: bool) -> None:
+    assignment, spec = SimpleNamespace(addresses=()), SimpleNamespace(framework="tensorflow")
+    context: Any = SimpleNamespace(has_no_network=False, spec=spec, assignment=assignment)
+    error = RuntimeError(f"Detected at node model/mask/SelectV2/CheckNumerics: Tensor had {value} values")
+    said = explain(error, context)
+    assert said is not None
+    assert said.startswith("The operation model/mask/SelectV2 makes ")
+    assert ("on purpose, as in a mask" in said) is is_doubted
 
 
 def test_run_that_cannot_be_repeated_is_refused_with_a_sentence(tmp_path: Path, capsys) -> None:

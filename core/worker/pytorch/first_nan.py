@@ -136,6 +136,7 @@ def _not_finite(values: Iterable[Tensor]) -> str:
     """Return `NaN` or `infinity` if a number among the values is, else the empty string."""
     for each in values:
         number = own_part(each.detach())
+        number = number.coalesce().values() if number.is_sparse else number  # a gradient of an embedding may be
         if (number.is_floating_point() or number.is_complex()) and not torch.isfinite(number).all():
             return "NaN" if number.isnan().any() else tr("infinity")
     return ""
