@@ -56,7 +56,7 @@ def header_in_state(tmp_path, monkeypatch):
 
 def test_buttons_name_what_they_do_and_keep_the_focus_while_disabled(qtbot, buttons):
     for stopping, text, tip in (
-        (Forcing.WORKERS, "Force", "Kill the processes of this run now (Ctrl+.)"),
+        (Forcing.WORKERS, "Force", "Kill the processes of this run, once they were examined (Ctrl+.)"),
         (Forcing.WAITING, "Skip the check",
          "Stop waiting for the memory of the devices: training has ended (Ctrl+.)"),
     ):

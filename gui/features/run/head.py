@@ -215,7 +215,7 @@ LONGEST_TEXTS = (tr_noop("Pausing…"), tr_noop("Start over"), tr_noop("Start no
 SAVE_ICON_PX = 15
 CANNOT_SAVE = tr_noop("There is no active run to save")
 FORCE = {
-    Forcing.WORKERS: (tr_noop("Force"), tr_noop("Kill the processes of this run now")),
+    Forcing.WORKERS: (tr_noop("Force"), tr_noop("Kill the processes of this run, once they were examined")),
     Forcing.WAITING: (
         tr_noop("Skip the check"),
         tr_noop("Stop waiting for the memory of the devices: training has ended"),
