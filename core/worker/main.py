@@ -99,15 +99,15 @@ def _train(context: Context) -> int:
 
 
 def record_last(context: Context) -> None:
-    """Record the last losses before the end, where the framework can still fetch them.
+    """Record the last losses and the peaks of memory before the end, where the framework can still fetch them.
 
     After an error of a device this may raise, or never return: then the error is recorded without them.
     """
 
     def record() -> None:
-        with contextlib.suppress(Exception):
-            context.record_peaks()
-            context.record_last()
+        for each in (context.record_last, context.record_peaks):
+            with contextlib.suppress(Exception):
+                each()
 
     recording = threading.Thread(target=record, daemon=True)
     recording.start()
