@@ -7,6 +7,7 @@
   that ran out of memory
 - `builds`, `fit`: whether the build of the framework can use the chosen GPUs, and whether their memory is enough
 - `finding`: a row of what is known before a start, with what a click can do about it
+- `moving`: resume a run on other devices, or with another strategy
 - `examination`: what the machine that trains says about choices, and the CUDA driver about GPUs; it also travels from
   another machine
 - `abilities`: what the agent of a host can be asked for to start runs there, or to train some ranks of a run of another

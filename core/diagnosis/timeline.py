@@ -358,6 +358,10 @@ class Timeline:
         self._add_start(time)
         self._add(time, tr(text), "warn")
 
+    def _moved(self, moved: kinds.Moved) -> None:
+        self._start.labels = {each: self._start.labels.get(each, each) for each in moved.devices}
+        self._add(moved.time, tr(moved.text))
+
     def _stall(self, stall: kinds.Stall) -> None:
         if stall.text:
             self._add(stall.time, tr(stall.text), "warn")
@@ -462,6 +466,7 @@ class Timeline:
         kinds.Trace.kind: _trace,
         kinds.Done.kind: lambda self, _: self._end_epoch(),
         kinds.Notice.kind: lambda self, notice: self._warn(notice.time, notice.text),
+        kinds.Moved.kind: _moved,
         kinds.NotFinite.kind: lambda self, notice: self._warn(notice.time, notice.text),
         kinds.UntickedDeviceUse.kind: lambda self, use: self._warn(use.time, use.sentence),
         kinds.Stall.kind: _stall,

@@ -15,7 +15,9 @@ from core.history.summary import RunSummary, present_facts
 from core.history.summary_cache import SummaryCache
 from core.language import tr, tr_plural
 from core.runs.facts import state_info
+from core.runs.run import stat_of
 from core.schema.event_kinds import ProcessInfo
+from core.schema.paths import SPEC_FILE
 from core.schema.spec import read_spec
 from core.system.processes import glance
 from core.text import first_names, join_names, size
@@ -43,10 +45,10 @@ class DeviceUse:
 
 
 class DeviceUsers:
-    """Find the live runs on each device. The spec of a run is read once."""
+    """Find the live runs on each device. The spec of a run is read once, and again when a resume has changed it."""
 
     def __init__(self) -> None:
-        self._devices: dict[Path, tuple[str, ...]] = {}
+        self._devices: dict[object, tuple[str, ...]] = {}
 
     def on_devices(self, summaries: Iterable[RunSummary]) -> dict[str, tuple[RunSummary, ...]]:
         """Return the live runs by device id, in the order of the summaries."""
@@ -54,12 +56,13 @@ class DeviceUsers:
         for summary in summaries:
             if not state_info(summary.state).live:
                 continue
-            if summary.dir not in self._devices:
+            known = summary.dir, stat_of(f"{summary.dir}/{SPEC_FILE}")
+            if known not in self._devices:
                 try:
-                    self._devices[summary.dir] = read_spec(summary.dir).devices
+                    self._devices[known] = read_spec(summary.dir).devices
                 except ValueError:  # such as the spec of a newer version
-                    self._devices[summary.dir] = ()
-            for device in self._devices[summary.dir]:
+                    self._devices[known] = ()
+            for device in self._devices[known]:
                 found[device] = (*found.get(device, ()), summary)
         return found
 

@@ -35,7 +35,7 @@ ELSEWHERE = tr_noop("Keep runs elsewhere with --runs DIR.")
 
 
 def launch_supervisor(run_dir: Path, *options: str, **variables: str) -> ProcessId | None:
-    """Start the supervisor of a run directory; see `launch`. `options`: `--resume`."""
+    """Start the supervisor of a run directory; see `launch`. `options`: see `core.supervisor.__main__`."""
     return launch(run_dir, SUPERVISOR, *options, **variables)
 
 

@@ -116,6 +116,12 @@ def _worker_exit(facts: RunFacts, end: kinds.WorkerExit) -> RunFacts:
     return replace(facts, workers={**facts.workers, worker.rank: worker})
 
 
+def _moved(facts: RunFacts, moved: kinds.Moved) -> RunFacts:
+    """Forget the devices on which the run trained before."""
+    devices = {each: facts.devices[each] for each in moved.devices if each in facts.devices}
+    return replace(_with_notice(facts, moved.text), devices=devices, parts={})
+
+
 def _unticked_device_use(facts: RunFacts, use: kinds.UntickedDeviceUse) -> RunFacts:
     use = replace(use, sentence=str(_cut(use.sentence)))
     known = facts.unticked_device_uses
@@ -211,6 +217,7 @@ _READERS: dict[str, Reader] = dict([
     _on(kinds.Requested, lambda facts, request: replace(facts, asked=request.asked)),
     _on(kinds.StopStep, lambda facts, step: replace(facts, stop_steps=(*facts.stop_steps, step))),
     _on(kinds.Notice, lambda facts, notice: _with_notice(facts, notice.text)),
+    _on(kinds.Moved, _moved),
     _on(kinds.NotFinite, lambda facts, notice: _with_notice(facts, notice.text)),
     _on(kinds.UntickedDeviceUse, _unticked_device_use),
     _on(kinds.Waiting, lambda facts, waiting: replace(facts, waiting=_cut(waiting.text))),
@@ -231,7 +238,7 @@ _COLLECTED = frozenset(
     each.kind
     for each in (
         kinds.StateChange, kinds.SupervisorStart, kinds.Queued, kinds.WorkerStart, kinds.WorkerExit, kinds.RunDevice,
-        kinds.StopStep, kinds.Notice, kinds.NotFinite, kinds.UntickedDeviceUse, kinds.Release, kinds.Ended,
+        kinds.StopStep, kinds.Notice, kinds.NotFinite, kinds.Moved, kinds.UntickedDeviceUse, kinds.Release, kinds.Ended,
     )
 )
 """Kinds of which every event is kept: each makes the facts larger."""

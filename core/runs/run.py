@@ -103,13 +103,30 @@ class Run:
             raise RunError(directory.cannot_make(runs_root, error)) from error
 
     @classmethod
-    def resume(cls, run_dir: Path, *, allow_open_ports: bool = False, launch: Launch | None = None) -> Run:
+    def resume(
+        cls, run_dir: Path, *, on: RunSpec | None = None, allow_open_ports: bool = False, launch: Launch | None = None
+    ) -> Run:
         """Resume a run that was paused, stopped or lost, or that failed, from its last checkpoint.
 
         Returns a `Run` that has read nothing yet, once the new supervisor has started; this may take seconds. Raises
         `ValueError` with a sentence when the directory is no run, is finished or running, or has a spec that cannot be
-        used; `RunError` when it could not be resumed. `allow_open_ports`: set this in the spec; `launch`: see `start`.
+        used; `RunError` when it could not be resumed. `on`: has the devices and the strategy to go on with, by default
+        those of the run (see `core.config.moving`); `allow_open_ports`: set this in the spec; `launch`: see `start`.
         """
+        run = cls.resumable(run_dir)
+        change = () if on is None else (",".join(on.devices), on.strategy)
+        try:
+            if allow_open_ports:
+                write_spec(run_dir, replace(read_spec(run_dir, changed=False), allow_open_ports=True))
+            launched = (launch or directory.launch_supervisor)(run_dir, "--resume", *change)
+        except (OSError, subprocess.CalledProcessError) as error:
+            raise RunError(directory.cannot_start(run_dir, error)) from error
+        _wait_until_resumed(run, launched)
+        return cls(run_dir)
+
+    @classmethod
+    def resumable(cls, run_dir: Path) -> Run:
+        """Return a run that can be resumed, with what its files say so far; raises as `resume`."""
         foreign.refuse(run_dir)
         run = cls.attach(run_dir)
         if (part := read_part(run_dir)) is not None:
@@ -134,14 +151,7 @@ class Run:
         if not os.access(run_dir / EVENTS, os.W_OK):
             number = errno.EACCES if (run_dir / EVENTS).is_dir() else errno.ENOENT
             raise RunError(directory.cannot_write(run_dir, OSError(number, os.strerror(number), str(run_dir / EVENTS))))
-        try:
-            if allow_open_ports:
-                write_spec(run_dir, replace(read_spec(run_dir, changed=False), allow_open_ports=True))
-            launched = (launch or directory.launch_supervisor)(run_dir, "--resume")
-        except (OSError, subprocess.CalledProcessError) as error:
-            raise RunError(directory.cannot_start(run_dir, error)) from error
-        _wait_until_resumed(run, launched)
-        return cls(run_dir)
+        return run
 
     @classmethod
     def attach(cls, run_dir: Path) -> Run:

@@ -76,7 +76,7 @@ def folders(run_dir: Path) -> list[Path]:
 
 def read(folder: Path) -> TrainingPosition:
     """Return the position at a checkpoint. Raises `BrokenCheckpointError` when a file is missing or damaged."""
-    manifest = _manifest(folder)
+    manifest = manifest_of(folder)
     for name, facts in manifest["files"].items():
         _check(folder / name, facts)
     return _position(manifest)
@@ -164,7 +164,7 @@ def _candidates(run_dir: Path) -> list[Path]:
 
 def _glance(folder: Path) -> TrainingPosition | None:
     try:
-        return _position(_manifest(folder))
+        return _position(manifest_of(folder))
     except BrokenCheckpointError:
         # Without a manifest the folder is no checkpoint; with a damaged one it counts, so that the damage is reported.
         digits = folder.name.removeprefix("step-").partition("-")[0]
@@ -173,7 +173,8 @@ def _glance(folder: Path) -> TrainingPosition | None:
         return TrainingPosition(step=int(digits), epoch=0, steps_per_epoch=1)
 
 
-def _manifest(folder: Path) -> dict[str, Any]:
+def manifest_of(folder: Path) -> dict[str, Any]:
+    """Return the manifest of a checkpoint. Raises `BrokenCheckpointError` when it is missing or damaged."""
     try:
         manifest: dict[str, Any] = read_json(folder / MANIFEST, MAX_MANIFEST_BYTES)
         if manifest["version"] > VERSION:

@@ -305,6 +305,15 @@ class NotFinite(Notice, kind="not_finite", forwarded=OF_WORKERS):
     """A notice that the loss has ceased to be a number."""
 
 
+class Moved(Notice, kind="moved"):
+    """A notice that the run was resumed on other devices, or with another strategy."""
+
+    devices: tuple[str, ...]
+    """In the order of ranks."""
+    where: Sentence
+    """Their names and the strategy, such as `GPU 0 and GPU 1 (ddp)`."""
+
+
 class Queued(Record, kind="queued"):
     """A process begins to wait for the run in the queue."""
 

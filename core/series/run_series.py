@@ -126,7 +126,9 @@ class RunSeries:
         self._heat_readings: dict[str, Readings] = {}
         """Readings of heat that are not appended yet, by device id: the window shows them on request only."""
         self.changes: dict[int, tuple[float, str]] = {}
-        """By step, the unix time and the words of the settings that were changed after it."""
+        """By step, the unix time and the words of the settings, or of the devices, that were changed after it."""
+        self._moved: tuple[float, str] | None = None
+        """When and where the run is resumed on other devices, until the step is known."""
         self.slowdowns: dict[str, list[Slowdown]] = {}
         """By device id, in order of time."""
         self.step_times = StepTimes()
@@ -253,7 +255,7 @@ class RunSeries:
                     self._drop_after(event["step"], metrics)
                 case MetricRestart.kind:
                     self._drop(event["metrics"], metrics)
-                case Release.kind | Plan.kind | StateChange.kind | kinds.SettingChange.kind:
+                case Release.kind | Plan.kind | StateChange.kind | kinds.SettingChange.kind | kinds.Moved.kind:
                     self._add_samples(samples)  # the last reading of the memory watch comes after them
                     self._note(event)
         self.version += count
@@ -404,6 +406,8 @@ class RunSeries:
 
     def _drop_after(self, step: int, metrics: dict[str, _Batches]) -> None:
         """Drop the values after this step, from which the run was resumed."""
+        if self._moved is not None:
+            self.changes[step], self._moved = self._moved, None
         for name, batches in metrics.items():
             batches.move_to(self.metrics.setdefault(name, Series()))
         metrics.clear()
@@ -429,6 +433,8 @@ class RunSeries:
             case kinds.SettingChange() if len(self.changes) < MAX_REWINDS:
                 _, others = self.changes.get(record.step, (0.0, ""))
                 self.changes[record.step] = record.time, join_phrases(filter(None, (others, words)))
+            case kinds.Moved():
+                self._moved = record.time, tr(record.where)
             case Release():
                 self._add_released_memory(record)
             case StateChange():

@@ -1,4 +1,4 @@
-"""Entry point of a supervisor process: ``python -m core.supervisor RUN_DIR [--resume | --claims STATE]``."""
+"""Entry point of a supervisor process: ``python -m core.supervisor RUN_DIR [--resume [DEVICES STRATEGY]]``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from core.queue.claims import Claims
 from core.runs.facts import RunFacts
 from core.runs.lock import Lock
 from core.schema.events import RecordError
-from core.schema.spec import read_spec
+from core.schema.spec import RunSpec, read_spec
 from core.supervisor.claim import claim, claim_again, claim_queued, clear
 from core.supervisor.companion import Companion
 from core.supervisor.guard import fork_supervisor
@@ -37,6 +37,12 @@ def _claim_run(run_dir: Path, claims: Claims | None, *, resumes: bool) -> tuple[
     if claimed[1].starts:
         clear(run_dir)
     return claimed
+
+
+def _spec(run_dir: Path, options: Sequence[str]) -> RunSpec:
+    """Return the spec of a run, with the devices and the strategy that it is resumed with, if they are given."""
+    spec = read_spec(run_dir, changed=False)
+    return replace(spec, devices=tuple(options[1].split(",")), strategy=options[2]) if options[1:] else spec
 
 
 def _lost(companions: Sequence[Companion]) -> None:
@@ -64,7 +70,7 @@ def main() -> int:
     try:
         claims = Claims.take_over(run_dir, options[1]) if options[:1] == ["--claims"] else None
         lock, facts = _claim_run(run_dir, claims, resumes="--resume" in options)
-        spec = read_spec(run_dir, changed=False) if claims is None else claims.spec(run_dir)
+        spec = _spec(run_dir, options) if claims is None else claims.spec(run_dir)
         here = devices_here(spec.devices)
         claims = claims or Claims.take(run_dir, replace(spec, devices=here))
         companions = companions_of(run_dir, spec, claims)

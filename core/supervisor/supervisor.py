@@ -33,7 +33,7 @@ from core.schema.events import Event, RecordError, Writer
 from core.schema.files import open_folder
 from core.schema.paths import EVENTS, RENDEZVOUS, RESERVE, SUPERVISOR_EVENTS
 from core.schema.settings import escalation_steps
-from core.schema.spec import RankAssignment, RunSpec
+from core.schema.spec import RankAssignment, RunSpec, read_spec, write_spec
 from core.supervisor.software_record import SoftwareRecord
 from core.supervisor.watches import DeviceLog, DiskWatch
 from core.supervisor.workers import StopEscalation, Worker, WorkerGroup
@@ -41,7 +41,7 @@ from core.system import processes
 from core.system.helper_process import wait_until
 from core.system.procfs import memory_groups, oom_kills, reached_limit
 from core.system.terminate import RunProcesses
-from core.text import size
+from core.text import join_names, size
 
 if TYPE_CHECKING:
     from core.supervisor.companion import Companion
@@ -157,6 +157,7 @@ class Supervisor:
                     memory_total_bytes=device.memory_total_bytes, pci_bus_id=device.pci_bus_id,
                 )
             )
+        self._note_move(devices)
         assignments: Sequence[RankAssignment] = local.assign_ranks(devices, strategy_of(self._spec))
         for each in self._companions:
             assignments = each.assign(assignments)
@@ -176,6 +177,23 @@ class Supervisor:
         finally:
             # Also for workers that started before a worker that could not.
             self._start_monitor(here, before, has_steps=any(each.rank == 0 for each in assignments))
+
+    def _note_move(self, devices: Sequence[Device]) -> None:
+        """Store and record other devices than before, as a resume or the queue chose them, or another strategy."""
+        before, now = read_spec(self._run_dir, changed=False), self._spec
+        if (before.devices, before.strategy) != (now.devices, now.strategy):
+            write_spec(self._run_dir, now)
+        used = tuple(self._facts.devices)
+        if not used or ({*used}, before.strategy) == ({*now.devices}, now.strategy):
+            return
+        labels = {name: str(each.get("label") or name) for name, each in self._facts.devices.items()}
+        labels |= {each.id: each.label for each in devices}
+        where, former = (
+            tr("{devices} ({strategy})", devices=join_names([labels.get(each, each) for each in ids]), strategy=name)
+            for ids, name in ((now.devices, now.strategy), (used, before.strategy))
+        )
+        text = tr("The run was resumed on {devices}. Before, it trained on {former}.", devices=where, former=former)
+        self._record(kinds.Moved(devices=now.devices, where=where, text=text))
 
     def _launch(self, assignment: RankAssignment) -> None:
         tail = self._workers.tail(assignment)

@@ -4,6 +4,7 @@ import json
 import os
 import signal
 from argparse import Namespace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from core.runs.run import Run
 from core.schema.events import Tail
 from core.schema.paths import EVENTS
 from core.schema.settings import StopTimeouts
+from core.schema.spec import read_spec, write_spec
 from core.system import processes
 from tests.support.acting import played
 from tests.support.commands import Call
@@ -290,3 +292,31 @@ def test_checkpoint_every_option_is_parsed(text: str, meant: dict[str, object]) 
     words = ["digits_mlp", "--checkpoint-every", text, "--keep-checkpoints", "3"]
     given = parser.parse_args(words, Namespace(arguments=[]))
     assert run_options.choices(given).checkpoints == {**meant, "keep": 3}
+
+
+def test_devices_that_were_changed_before_a_resume_are_recorded(slow: str, runs_root: Path) -> None:
+    """The queue stores other devices before it starts a run again."""
+    followed = start(make_spec(slow, batch_size=4, epochs=FOREVER), runs_root).until_trained()
+    followed.pause()
+    run_dir = followed.run.dir
+    write_spec(run_dir, replace(read_spec(run_dir), devices=("cpu:1",)))
+    again = resumed(run_dir).until(RunState.RUNNING)
+    assert list(again.run.facts.devices) == ["cpu:1"]
+    assert again.run.facts.notices == ("The run was resumed on CPU 1 (single). Before, it trained on CPU 0 (single).",)
+    again.pause()
+    assert resumed(run_dir).until(RunState.RUNNING).stop().run.facts.notices == (), "it was not moved again"
+
+
+def test_command_resumes_on_other_devices_and_refuses_what_is_not_there(call: Call, slow: str, runs_root: Path) -> None:
+    followed = start(make_spec(slow, batch_size=4, epochs=FOREVER), runs_root).until_trained()
+    name = followed.run.id
+    assert "is running already" in call("resume", name, "--devices", "cpu:1")[2]
+    followed.pause()
+    code, _, err = call("resume", name, "--devices", "cpu:7")
+    assert (code, "There is no device 'cpu:7' here." in err) == (2, True)
+    assert "Choose one device, or strategy ddp" in call("resume", name, "--devices", "cpu:0,cpu:1")[2]
+    code, _, err = call("resume", name, "--devices", "cpu:1,cpu:0", "--strategy", "ddp", "--detach")
+    assert code == 0
+    assert "such as dropout" in err
+    assert read_spec(followed.run.dir).devices == ("cpu:1", "cpu:0")
+    Followed(Run.attach(followed.run.dir)).until(RunState.RUNNING).stop()

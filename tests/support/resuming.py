@@ -62,9 +62,9 @@ def kill_after_checkpoint(followed: Followed, after_step: int) -> None:
     followed.until_over()
 
 
-def resumed(run_dir: Path) -> Followed:
-    """Resume a run and wait for its end."""
-    Followed(Run.resume(run_dir)).until_over()
+def resumed(run_dir: Path, on: RunSpec | None = None) -> Followed:
+    """Resume a run and wait for its end. `on`: has other devices, or another strategy, to go on with."""
+    Followed(Run.resume(run_dir, on=on)).until_over()
     followed = Followed(Run.attach(run_dir))
     followed.run_series.fold(followed.run.catch_up())
     return followed

@@ -99,6 +99,7 @@ RECORDS = (
     kinds.StateChange(time=3.0, state="failed", error="It broke.", traceback="Traceback", by_signal=True),
     kinds.SupervisorStart(time=3.0, pid=4, created=2.5, host="lab", guard={"pid": 5, "created": 2.5}),
     kinds.WorkerStart(time=3.0, rank=1, pid=4, created=2.5, devices=("cpu:0",), host="node2"),
+    kinds.Moved(time=3.0, text="Resumed on CPU 1.", devices=("cpu:1",), where="CPU 1 (ddp)"),
     kinds.StopStep(time=3.0, name="SIGTERM", grace_s=5.0),
     kinds.Checkpoint(time=3.0, step=5, name="step-00000005", reason="asked", seconds=0.5, size_bytes=9, value=0.5),
     kinds.Phase(time=3.0, rank=1, name="import", python="3.12"),

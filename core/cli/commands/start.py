@@ -30,7 +30,7 @@ from core.cli.output import (
 )
 from core.cli.run_options import check_queue_options, choose_any, queue_request, time_limit_s
 from core.cli.runs import EXIT_CODES, check_owner, find, follow, survey
-from core.config import builds, presets, validation
+from core.config import builds, moving, presets, validation
 from core.config.choices import RecipeChoices, ScriptChoices, compose, resolve
 from core.config.examination import doubts
 from core.config.finding import Finding, Mark, ProblemKind, problems_of
@@ -128,9 +128,31 @@ def resume(options: Namespace) -> int:
         check_owner(options, tr("Run {id}", id=earlier.id), earlier.owner, earlier.spec())
     if problems := validation.port_problems(_with_ports(options, earlier.spec())):
         raise ValueError(join_sentences(map(str, problems)))
+    on = _moved(options, run_dir)
     with interrupts_blocked():
-        resumed = Run.resume(run_dir, allow_open_ports=options.allow_open_ports is True)
+        resumed = Run.resume(run_dir, on=on, allow_open_ports=options.allow_open_ports is True)
     return _follow_unless_detached(options, resumed)
+
+
+def add_move(parser: ArgumentParser) -> None:
+    parser.add_argument("--devices", default="", metavar="ID,ID", help=tr("other devices to go on with"))
+    parser.add_argument("--strategy", help=tr("another strategy of the framework to go on with"))
+
+
+def _moved(options: Namespace, run_dir: Path) -> RunSpec | None:
+    """Return the spec with the devices and the strategy to go on with; None if none are given."""
+    names = run_options.device_names(options)
+    if not names and options.strategy is None:
+        return None
+    run = Run.resumable(run_dir)
+    found = survey(names or run.spec().devices)
+    spec = moving.moved(run, resolve(names, found.devices), options.strategy)
+    _check_start(spec, found, None)
+    warn_of_sharing(options, spec, found)
+    warn_of_doubt(spec, found.devices)
+    if sentence := moving.caution(run.spec(), spec):
+        warn(sentence)
+    return spec
 
 
 def attach(options: Namespace) -> int:

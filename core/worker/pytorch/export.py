@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch import nn
 
 from ...language import tr
 from ..recipe import wrong_return
-from .task.saver import MODEL, does_not_fit, read
+from .task.saver import MODEL, does_not_fit, model_state
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -46,7 +45,7 @@ if __name__ == "__main__":
 def export(recipe: LoadedRecipe, checkpoint: Path, folder: Path, format_name: str) -> None:
     """Write `model.pt` and `load.py`. Raises `ValueError` if the weights are of another model."""
     assert format_name == "state_dict", format_name
-    weights = state_dict(checkpoint)
+    weights = dict(model_state(checkpoint))
     model = recipe.call("model")
     if not isinstance(model, nn.Module):
         raise wrong_return("model", recipe, model, tr("Return a torch.nn.Module."))
@@ -56,17 +55,3 @@ def export(recipe: LoadedRecipe, checkpoint: Path, folder: Path, format_name: st
         raise does_not_fit(checkpoint, error) from error
     torch.save(weights, folder / MODEL)
     (folder / "load.py").write_text(LOAD, encoding="utf-8")
-
-
-def state_dict(checkpoint: Path) -> dict[str, Any]:
-    """Return the whole model's weights, from one file or united from the files of all ranks."""
-    whole = checkpoint / MODEL
-    if whole.exists():
-        return dict(read(whole))
-    parts = [path for path in sorted(checkpoint.glob("model-*.pt")) if re.fullmatch(r"model-\d+\.pt", path.name)]
-    if not parts:
-        raise ValueError(tr("Checkpoint {checkpoint} has no weights of a whole model.", checkpoint=checkpoint.name))
-    weights: dict[str, Any] = {}
-    for path in parts:
-        weights.update(read(path))
-    return weights

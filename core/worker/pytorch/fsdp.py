@@ -41,7 +41,7 @@ from .distributed import (
 from .loop import EndRequestPoll, Validation, train_task
 from .model import compile_each, items, own_part
 from .task.build import complete, prepare
-from .task.saver import MODEL, OPTIMIZER, Saver, read, write
+from .task.saver import MODEL, OPTIMIZER, Saver, model_state, optimizer_by_name, write
 from .task.step_times import StepTimes
 from .task.steps import step_module
 
@@ -227,8 +227,8 @@ class _ShardedWeights:
 
     def load(self, folder: Path) -> None:
         first = self._rank == 0
-        model: dict[str, Any] = read(folder / MODEL) if first else {}
-        optimizer: dict[str, Any] = read(folder / OPTIMIZER) if first else {}
+        model: dict[str, Any] = model_state(folder) if first else {}
+        optimizer: dict[str, Any] = optimizer_by_name(folder) if first else {}
         spread = StateDictOptions(full_state_dict=True, broadcast_from_rank0=True)
         # Another model is refused before anything is sent: else other ranks would wait for ever.
         if first and (fault := first_difference(_shapes(model), _shapes(self._model.state_dict()))):

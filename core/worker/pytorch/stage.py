@@ -20,6 +20,7 @@ from ..training.checkpoints import first_difference
 from .cuts import NOTHING, Call, calls, seconds, source, unchanged
 from .distributed import broadcast_object
 from .model import CannotSplitError, learns, split_evenly, too_few_parts
+from .task import saver
 from .task.build import autocast_of, build_loss
 from .task.saver import random_states, read, set_random_states, write
 
@@ -143,10 +144,14 @@ class _LossLayer(nn.Module):
 
 
 def _stored_cut(context: Context) -> tuple[str, ...] | None:
-    """Return the cut in this run's checkpoints, which is the same in all; None without a checkpoint."""
-    for folder in checkpoint.folders(context.run_dir):
-        with contextlib.suppress(OSError, ValueError):  # broken: `CheckpointStore` reports it
-            return tuple(json.loads((folder / CUT).read_text(encoding="utf-8")))
+    """Return the last cut into so many stages in this run's checkpoints; None without one."""
+    every = map(_cut_of, checkpoint.folders(context.run_dir))
+    return next((each for each in every if each and len(each) == context.world_size), None)
+
+
+def _cut_of(folder: Path) -> tuple[str, ...] | None:
+    with contextlib.suppress(OSError, ValueError):  # of another strategy, or broken: `CheckpointStore` reports it
+        return tuple(json.loads((folder / CUT).read_text(encoding="utf-8")))
     return None
 
 
@@ -265,17 +270,28 @@ class StageWeights:
         held = self._stage.module.state_dict()
         state = {full: held[name] for name, full in self._stage.names.items()}
         write(folder / f"model-{self._rank}.pt", state)
-        write(folder / f"optimizer-{self._rank}.pt", self._optimizer.state_dict())
+        write(folder / f"optimizer-{self._rank}.pt", saver.state_with_names(self._optimizer, self._named()))
         if self._rank == 0:
             (folder / CUT).write_text(json.dumps(self._stage.begins) + "\n", encoding="utf-8")
 
     def load(self, folder: Path) -> None:
         """Load what `save` wrote. Raises `ValueError` if it is of another model."""
-        state = read(folder / f"model-{self._rank}.pt")
         names, module = self._stage.names, self._stage.module
         held = module.state_dict()
         wanted = {full: held[name].shape for name, full in names.items()}
+        is_own = _cut_of(folder) == self._stage.begins
+        state = read(folder / f"model-{self._rank}.pt") if is_own else saver.model_state(folder)
+        state = {name: each for name, each in state.items() if is_own or name in wanted}
         if fault := first_difference({name: each.shape for name, each in state.items()}, wanted):
             raise ValueError(fault)
         module.load_state_dict({**held, **{name: state[full] for name, full in names.items()}})
-        self._optimizer.load_state_dict(read(folder / f"optimizer-{self._rank}.pt"))
+        if is_own:
+            found = read(folder / f"optimizer-{self._rank}.pt")
+        else:
+            found = saver.by_number(saver.optimizer_by_name(folder), self._optimizer, self._named())
+        self._optimizer.load_state_dict(found)
+
+    def _named(self) -> dict[str, nn.Parameter]:
+        """Return the stage's parameters by their names in the whole model."""
+        names = self._stage.names
+        return {names.get(name, name): each for name, each in self._stage.module.named_parameters()}

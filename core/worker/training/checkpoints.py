@@ -135,7 +135,7 @@ class CheckpointStore:
             spec = self._context.spec
             facts = {
                 "framework": spec.framework, "strategy": spec.strategy, "world_size": self._context.world_size,
-                "recipe": spec.own_recipe.name, "written": time.time(),
+                "devices": list(spec.devices), "recipe": spec.own_recipe.name, "written": time.time(),
             }
             size = checkpoint.write(temporary, position, facts)
             checkpoint.publish(temporary, name)

@@ -13,7 +13,7 @@ from ... import streams
 from ...training.checkpoints import first_difference, other_model
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     import keras
@@ -114,9 +114,24 @@ def _read(path: Path, variables: Sequence[keras.Variable]) -> list[np.ndarray[An
     with np.load(path, allow_pickle=False) as file:
         saved = {key: file[key] for key in file.files}
     wanted = {key: tuple(each.shape) for key, each in zip(_keys(variables), variables, strict=True)}
-    if difference := first_difference({key: array.shape for key, array in saved.items()}, wanted):
+    found = {key: array.shape for key, array in saved.items()}
+    if (difference := first_difference(found, wanted)) and not _differs_in_front(found, wanted):
         raise other_model(path.parent, difference)
-    return [saved[key] for key in wanted]
+    return list(saved.values())
+
+
+def _differs_in_front(found: Mapping[str, Sequence[int]], wanted: Mapping[str, Sequence[int]]) -> bool:
+    """Return whether shapes and names are equal in order, but for what names begin with.
+
+    `3:sequential/dense/bias` is `3:dense/bias` in a placed model, whose layers are in no other.
+    """
+
+    def is_same(one: str, other: str) -> bool:
+        start = next((at for at, pair in enumerate(zip(one, other, strict=False)) if len(set(pair)) > 1), 0)
+        return one.endswith(other[start:]) or other.endswith(one[start:])
+
+    is_equal = list(found.values()) == list(wanted.values())
+    return is_equal and all(map(is_same, found, wanted))
 
 
 def _assign(variables: Sequence[keras.Variable], values: Sequence[np.ndarray[Any, Any]]) -> None:
