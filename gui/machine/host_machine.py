@@ -125,6 +125,8 @@ class HostMachine(Machine):
                          command="set --finish" if name == "finish" else name)
                 for name in ("doctor", "set", "finish", "trace")
             },
+            "resumeOn": tr("Other devices are chosen on {host}: trainyard resume {run} --devices ID,ID", host=host,
+                           run=run_dir.name),
             "keep": tr("Presets have paths of one machine. Save this one on {host}: trainyard keep {run} NAME",
                        host=host, run=run_dir.name),
         }
@@ -153,8 +155,9 @@ class HostMachine(Machine):
         """Let a run wait in the queue of the host. May block."""
         return self._copied(self._ask("start", spec=spec.to_json(), queue=True, labels=dict(labels)))
 
-    def resume(self, run_dir: Path) -> None:
+    def resume(self, run_dir: Path, on: RunSpec | None = None) -> None:
         """Resume a run, and return when it has been resumed."""
+        assert on is None, "see `obstacles`"
         self._ask("resume", run=run_dir.name)
 
     def check(self, choices: Choices, now: StartConditions) -> StartCheck:

@@ -109,9 +109,9 @@ class Machine:
 
     # -- may block -------------------------------------------------------------------------------
 
-    def resume(self, run_dir: Path) -> None:
-        """Resume a run, and return when it has been resumed."""
-        Run.resume(run_dir)
+    def resume(self, run_dir: Path, on: RunSpec | None = None) -> None:
+        """Resume a run, and return when it has been resumed. `on`: see `Run.resume`; of a run of this machine."""
+        Run.resume(run_dir, on=on)
 
     def check(self, choices: Choices, now: StartConditions) -> StartCheck:
         """Check choices, whether runs can be kept, and whether CUDA shows the GPUs."""

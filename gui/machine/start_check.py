@@ -4,26 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
-from core.catalog.strategies import strategy_of
-from core.config import sweep, validation
+from core.catalog.strategies import default_strategy, strategy_of
+from core.config import moving, sweep, validation
 from core.config.choices import RecipeChoices, ScriptChoices
 from core.config.examination import Examination, changed_at, examine, spec_obstacles
 from core.config.finding import BATCH, QUEUE, TICK, Cure, Finding, Mark, ProblemKind, cpu_cures, findings_of
 from core.config.fit import fit_of
 from core.devices.device import Device, Sample, Survey
+from core.devices.names import join_labels
 from core.history.device_use import use_sentences
-from core.language import tr, tr_noop, tr_plural
+from core.language import join_sentences, tr, tr_noop, tr_plural
 from core.launchers.loopback import ALLOW
 from core.runs.facts import RunFacts
+from core.runs.run import Run
 from core.schema.setting import settings_of
 from core.schema.settings import Training
 from core.schema.spec import RunSpec
 from core.text import first_names, join_names
 from gui.base.formatting import gigabytes, memory, percent
 from gui.machine.script import MODULE, TypedScript
+from gui.runs.words import QuestionWords
 
 if TYPE_CHECKING:
     from core.history.summary import RunSummary
@@ -332,9 +335,9 @@ def resume_problems(run_id: str, spec: RunSpec, facts: RunFacts, survey: Survey)
     if gone:
         return [
             tr(
-                "{label} is no longer on this machine. {spec} can only be resumed on the devices it was trained on.",
-                label=label,
-                spec=spec.name,
+                "{label} is no longer on this machine. Tick other devices, then choose Resume on ticked devices in the "
+                "menu of {spec}.",
+                label=label, spec=spec.name,
             )
             for label in gone
         ]
@@ -345,6 +348,31 @@ def resume_problems(run_id: str, spec: RunSpec, facts: RunFacts, survey: Survey)
         how = tr("To resume this run with open ports: trainyard resume {run_id} {allow}", run_id=run_id, allow=ALLOW)
         found.append(how)
     return [*found, *lost(chosen, survey, tr("This run cannot be resumed without it."))]
+
+
+def moved_spec(run_dir: Path, ticked: Sequence[str], survey: Survey) -> RunSpec:
+    """Return the spec of a run on the ticked devices, with its strategy or else the default one for so many.
+
+    May block. Raises `ValueError` or `RunError` with a sentence if the run cannot be resumed on them.
+    """
+    if not ticked:
+        raise ValueError(tr(NOTHING_TICKED))
+    run = Run.resumable(run_dir)
+    before, chosen = run.spec(), [device for device in survey.devices if device.id in ticked]
+    is_fit = validation.misfit(strategy_of(before), chosen) is None
+    strategy = before.strategy if is_fit else default_strategy(before.framework, len(ticked))
+    after = moving.moved(run, ticked, strategy)
+    if problems := spec_problems(after, survey, tr("Untick it.")):
+        raise ValueError(join_sentences(problems))
+    return after
+
+
+def move_question(run_dir: Path, after: RunSpec, survey: Survey) -> QuestionWords:
+    """Return what is asked before a run is resumed with this spec."""
+    labels = join_labels([device.label for device in survey.devices if device.id in after.devices])
+    asked = tr("Resume {name} on {devices} ({strategy})?", name=after.name, devices=labels, strategy=after.strategy)
+    same = tr("It goes on from its last checkpoint, with the same strategy on as many devices as before.")
+    return QuestionWords(asked, moving.caution(Run.attach(run_dir).spec(), after) or same, tr("Resume"))
 
 
 def _label(device: str, facts: RunFacts) -> str:

@@ -115,6 +115,10 @@ ACTIONS = (
         tip=tr_noop("Start a new run with the same settings and devices"),
     ),
     RunAction(
+        name="resumeOn", section="settings", text=tr_noop("Resume on ticked devices…"),
+        tip=tr_noop("Continue from its last checkpoint on the devices that are ticked, of any number"),
+    ),
+    RunAction(
         name="edit", section="settings", text=tr_noop("Duplicate and edit"),
         tip=tr_noop("Copy its settings into the training card and tick its devices"),
     ),
@@ -223,6 +227,8 @@ def obstacles(summary: RunSummary | None) -> dict[str, str]:
     is_root = os.geteuid() == 0  # which may look at any run, and remove it
     idle = "" if state.live else tr("Only a run that trains can be asked. This one is {state}.",
                                     state=tr(state.label).lower())
+    resume = "" if state.can_resume else tr("Only a run that has ended before its last epoch can be resumed.")
+    resume = tr("Trainyard cannot resume a script.") if summary.is_script else resume
     model = tr("A script saves its model itself; look for it where the script writes.") if summary.is_script else ""
     answers = "" if state.can_save else tr("Only a run that trains can be asked. This one is {state}.",
                                            state=tr(state.label).lower())
@@ -234,6 +240,7 @@ def obstacles(summary: RunSummary | None) -> dict[str, str]:
         "set": set_,
         "finish": set_,
         "trace": trace,
+        "resumeOn": resume or others,
         "doctor": idle or ("" if is_root else others),
         "remove": remove or ("" if is_root else others),
     }

@@ -198,6 +198,8 @@ class RunSession(QObject):
         if self.run is None or self.run_series is None or self.opening is not None:
             return
         known, self._identity = self._identity, identity_of(self.run.dir)  # a resume may have written the spec again
+        if self._identity != known and self._identity is not None:
+            self._read_spec(self.run)
         if self._identity is None and known is not None:  # search once: a folder that was removed does not come back
             moved = next((each for each in siblings(self.run.dir) if identity_of(each) == known), None)
             if moved is not None:

@@ -18,6 +18,7 @@ from core.runs.fold import fold
 from core.schema.event_kinds import Checkpoint, MemoryPeak, Release, SupervisorStart, Verdict
 from core.schema.settings import Script
 from core.schema.spec import RunSpec
+from core.system.processes import ProcessId
 from gui.features.run.events import failure_view
 from tests.support.running import make_spec
 
@@ -117,6 +118,24 @@ def test_faulty_gpu_explains_what_a_gpu_can_cause(error: str, cause: Cause) -> N
     if cause is Cause.FAULT:
         assert (failure.title, failure.sentence) == ("Something is wrong with GPU 6", FAULT)
         assert failed(error).cause is not Cause.FAULT, "without a word of the driver it may be the program"
+
+
+def test_card_offers_to_go_on_without_the_device_that_failed() -> None:
+    spec = make_spec("digits_mlp", devices="cpu:0,cpu:1", strategy="ddp")
+    facts = RunFacts(
+        state=RunState.FAILED, error="Worker 1 on cpu:1: RuntimeError: CUDA error: unknown", faults={"cpu:1": FAULT},
+        supervisor=ProcessId(pid=1, created=1.0), checkpoint=Checkpoint(step=5, name="step-00000005"),
+        devices={"cpu:0": {}, "cpu:1": {}},
+    )
+
+    def offered(facts: RunFacts) -> list[tuple[tuple[str, ...], str]]:
+        view = failure_view(facts, spec, log_end="", labels={"cpu:0": "CPU 0"})
+        assert view is not None
+        return [(each.devices, words) for each, words in view.changes if each.devices != spec.devices]
+
+    assert offered(facts) == [(("cpu:0",), "resume on CPU 0")]
+    assert offered(replace(facts, checkpoint=None)) == []
+    assert offered(replace(facts, faults={"cpu:0": FAULT, "cpu:1": FAULT})) == [], "no device is left"
 
 
 MEMORY = "OutOfMemoryError: CUDA out of memory."

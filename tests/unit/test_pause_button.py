@@ -90,16 +90,15 @@ def test_tooltip_names_the_step_to_resume_from():
     assert "over" in pause_button_state(RunFacts(state=RunState.FAILED), "", resuming=False, now=NOW).tip
 
 
-def test_run_is_resumed_only_on_its_own_devices():
+def test_run_is_resumed_on_its_own_devices():
     devices = tuple(cpu_devices())
     spec = compose(RecipeChoices(recipe="digits_mlp", devices=("cpu:0", "cpu:1"), strategy="ddp"), devices)
     facts = RunFacts(devices={"cpu:1": {"id": "cpu:1", "label": "CPU 1"}})
     assert spec.python == sys.executable
     assert resume_problems("run", spec, facts, Survey(devices=devices)) == []
     gone = resume_problems("run", spec, facts, Survey(devices=devices[:1]))
-    assert gone == [
-        "CPU 1 (cpu:1) is no longer on this machine. digits_mlp can only be resumed on the devices it was trained on."
-    ]
+    where = "Tick other devices, then choose Resume on ticked devices in the menu of digits_mlp."
+    assert gone == [f"CPU 1 (cpu:1) is no longer on this machine. {where}"]
     lost = Survey(devices=devices, samples=(Sample(device_id="cpu:0", time=NOW, lost="fell off the bus"),))
     assert resume_problems("run", spec, facts, lost)[0].startswith("CPU 0 is lost")
 

@@ -148,7 +148,7 @@ def test_window_renames_a_run_without_its_spec_and_its_actions_follow_state_and_
     __main__.main(["--runs", str(finished.parent), "runs"])
     assert "the good one" in capsys.readouterr().out
     summaries = {each.dir.name: each for each in panel.window.services.run_list.summaries}
-    of_live_runs = ["doctor", "set", "finish", "trace"]
+    of_live_runs = ["doctor", "set", "finish", "trace", "resumeOn"]
     assert [name for name, why in obstacles(summaries["finished"]).items() if why] == of_live_runs
     menu = panel.window.panels.runs.run_menu
     menu.show_run(finished.parent / "finished_script")
@@ -158,6 +158,10 @@ def test_window_renames_a_run_without_its_spec_and_its_actions_follow_state_and_
     assert menu.action("csv").isEnabled()
     running = replace(summaries["finished"], state=RunState.RUNNING)
     assert obstacles(running)["remove"] == "This run is running. Press Stop first."
+    paused = {name: replace(each, state=RunState.PAUSED) for name, each in summaries.items()}
+    assert obstacles(paused["finished"])["resumeOn"] == ""
+    assert obstacles(paused["finished_script"])["resumeOn"] == "Trainyard cannot resume a script."
+    assert "anna" in obstacles(replace(paused["finished"], owner="anna"))["resumeOn"]
     others = obstacles(replace(summaries["finished"], owner="anna"))
     of_owner = {name for name, why_not in others.items() if "belongs to anna" in why_not}
     assert of_owner - {"remove"} == {"rename", "star", "tags", "note", "archive"}  # root may remove it

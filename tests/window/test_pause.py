@@ -1,6 +1,7 @@
 """Pause, resume and save in the window, with real runs."""
 
 import threading
+from dataclasses import replace
 
 import pytest
 from PySide6.QtWidgets import QLabel, QPushButton
@@ -123,7 +124,7 @@ def test_run_is_saved_stopped_and_resumed_while_the_window_polls_and_asks_to_sha
     panel.until_state("Paused")
     gate = threading.Event()
 
-    def resume(run_dir):
+    def resume(run_dir, **_):
         gate.wait(PATIENCE_S)
         raise RunError("The supervisor could not be started.")
 
@@ -150,6 +151,34 @@ def test_run_is_saved_stopped_and_resumed_while_the_window_polls_and_asks_to_sha
     press(panel, "pauseButton")
     panel.answer("yesButton")
     panel.until_state("Running")
+
+
+@pytest.mark.slow
+def test_paused_run_goes_on_on_the_ticked_devices_after_a_question(panel, tmp_path):
+    start_slow(panel, tmp_path, epochs=FOREVER)
+    actions, folders = panel.window.panels.actions, [str(panel.run.dir)]
+    press(panel, "pauseButton")
+    panel.until_state("Paused")
+    panel.tick()
+    actions.do("resumeOn", folders)
+    panel.until(lambda: panel.message("messageStrip").startswith("No device is ticked."), "the reason")
+    panel.tick("cpu:0", "cpu:1")
+    actions.do("resumeOn", folders)
+    assert panel.asked().text.startswith("Resume slow on CPU 0 and CPU 1 (ddp)?")
+    assert "such as dropout" in panel.asked().text
+    panel.answer("noButton")
+    panel.until(lambda: panel.question() is None, "the question to go")
+    assert panel.state.text() == "Paused"
+    spec = panel.window.services.session.spec
+    panel.window.panels.failure.change_asked.emit(replace(spec, devices=("cpu:1",)))  # as the card about a lost device
+    assert panel.asked().text.startswith("Resume slow on CPU 1 (single)?")
+    assert panel.chosen.ticked == ("cpu:1",)
+    assert "such as dropout" not in panel.asked().text
+    panel.answer("yesButton")
+    panel.until_state("Running")
+    panel.until(lambda: list(panel.run.facts.devices) == ["cpu:1"], "the devices")
+    assert panel.window.services.session.spec.devices == ("cpu:1",)
+    assert any("The run was resumed on CPU 1 (single)" in each for each in panel.run.facts.notices)
 
 
 @pytest.mark.slow

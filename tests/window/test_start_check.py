@@ -205,7 +205,10 @@ def summary(folder, name, devices, state=RunState.RUNNING) -> RunSummary:
 def test_question_and_sentence_name_all_live_runs_on_a_device(tmp_path):
     one, other = summary(tmp_path, "one", ("cpu:0",)), summary(tmp_path, "other", ("cpu:0", "cpu:1"))
     over = summary(tmp_path, "over", ("cpu:0",), RunState.FINISHED)
-    assert DeviceUsers().on_devices([one, other, over]) == {"cpu:0": (one, other), "cpu:1": (other,)}
+    users = DeviceUsers()
+    assert users.on_devices([one, other, over]) == {"cpu:0": (one, other), "cpu:1": (other,)}
+    write_spec(one.dir, replace(make_spec("digits_mlp"), devices=("cpu:1",)))  # resumed on another device
+    assert users.on_devices([one]) == {"cpu:1": (one,)}
     used = {"GPU-0": ("A",), "GPU-1": ("A",)}
     check = check_start(choices("GPU-0", "GPU-1"), StartConditions(survey=survey(), used_by=used))
     assert [str(each) for each in check.findings] == ["GPU 0 and GPU 1 are used by A."]
@@ -294,7 +297,7 @@ def test_claims_of_runs_in_other_folders_are_told_in_the_list_before_the_start_a
 
 def test_resume_question_names_other_runs_but_not_itself(assemble, runs_root, monkeypatch):
     run_dir, resumed = recorded(runs_root, last="stopped"), []
-    monkeypatch.setattr(Run, "resume", resumed.append)
+    monkeypatch.setattr(Run, "resume", lambda run_dir, **_: resumed.append(run_dir))
     panel = assemble("run", "start", "devices")
     panel.open_run()
     service, session = panel.window.services.run_list, panel.window.services.session

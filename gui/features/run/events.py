@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
 
@@ -14,6 +14,7 @@ from PySide6.QtWidgets import QFrame, QListView, QStyledItemDelegate, QStyleOpti
 
 from core.config.finding import FIND_LARGEST
 from core.config.validation import remedies, smaller_batch, with_blocking
+from core.devices.names import join_labels
 from core.diagnosis.causes import OF_MEMORY, Cause
 from core.diagnosis.evidence import Place
 from core.diagnosis.failures import failure_of
@@ -302,7 +303,7 @@ class FailureView:
     changes: tuple[tuple[RunSpec, str], ...]
     """What may help: the spec of this run with a change, and the change in words, such as `batch 48`.
 
-    An unchanged spec stands for a measurement of the largest batch that fits.
+    An unchanged spec stands for a measurement of the largest batch that fits, fewer devices for a resume on these.
     """
     can_run_again: bool
     rank: int
@@ -329,6 +330,10 @@ def failure_view(
     found = [with_blocking(spec)] if failure.cause is Cause.ACCESS and spec is not None else []
     if failure.cause in OF_MEMORY and spec is not None:
         found = [smaller_batch(spec), *remedies(spec).values(), (spec, tr(FIND_LARGEST)) if spec.recipe else None]
+    rest = tuple(each for each in facts.devices if each not in facts.faults)
+    if facts.faults and rest and facts.checkpoint is not None and spec is not None and spec.recipe is not None:
+        on_rest = tr("resume on {devices}", devices=join_labels([labels.get(each, each) for each in rest]))
+        found = [(replace(spec, devices=rest), on_rest), *found]
     return FailureView(
         title=failure.title,
         sentence=join_sentences([failure.sentence, failure.others]),
@@ -383,7 +388,7 @@ class FailureCard(QFrame):
             label.show_text(line)
         self._has_details = bool(view.place or view.lines)
         self._details.setVisible(self._has_details)
-        tip = tr("Fill the training card with the settings of the run, and do this there")
+        tip = tr("Do this with the settings of the run")
         buttons = [compact_button("failureChangeButton", words, tip, role="link",
                                   does=partial(self.change_asked.emit, changed))
                    for changed, words in view.changes if is_own or words != tr(FIND_LARGEST)]

@@ -285,6 +285,10 @@ class ReuseController:
             self._message.show_message(sentence, "warn")
 
     def _fill_changed(self, changed: RunSpec, spec: RunSpec) -> None:
+        if changed.devices != spec.devices and self._session.run is not None:
+            self._panels.devices.chosen.tick_only(changed.devices)
+            self._panels.actions.do("resumeOn", [str(self._session.run.dir)])
+            return
         self._fill(changed)
         if changed == spec:
             self._start.fit.begin(LARGEST)

@@ -28,6 +28,7 @@ from gui.base.jobs import Jobs, reason
 from gui.base.settings_file import SettingsFile
 from gui.features.setup.fit import CANCEL, FitController
 from gui.features.setup.reuse import ReuseController
+from gui.machine import start_check
 from gui.machine.machine import Machine
 from gui.machine.start_check import StartCheck, StartConditions, checking, readings_state, refused
 from gui.runs.rows import owner_question
@@ -140,8 +141,7 @@ DOUBLE_CLICK_S = 1.0
 class StartController(Feature):
     """Nothing here blocks: choices are checked in the background, and once more right before the start.
 
-    Every start, queueing and resuming goes through `start`, `start_again` or `_check_resume`, then `_check_last`,
-    `_ask_or_launch`, and `_launch`, `_enqueue` or `_launch_resume`.
+    All starts go through `_check_last` and `_ask_or_launch`, then `_launch`, `_enqueue` or `_launch_resume`.
     """
 
     def set_up(self) -> None:
@@ -168,6 +168,7 @@ class StartController(Feature):
         panels.setup.status.cured.connect(self.cure)
         panels.header.buttons.start.clicked.connect(lambda _: self.start())
         panels.header.buttons.resume_asked.connect(self.resume)
+        panels.actions.provide(resumeOn=lambda runs: self._resume_on(Path(runs[0])))
         panels.menu.provide(addToQueue=lambda: self.start(queues=True))
         for source in (self._run_list, self._queue):
             source.changed.connect(self.check_again)
@@ -404,21 +405,28 @@ class StartController(Feature):
             lambda _: self._launch_resume(run.dir), resumed=run.dir,
         )
 
-    def _launch_resume(self, run_dir: Path) -> None:
+    def _resume_on(self, run_dir: Path) -> None:
+        """Resume a run on the ticked devices, after a question."""
+        survey, ticked = self._monitor.all_machines, self.panels.devices.chosen.ticked
+
+        def launch(spec: RunSpec) -> None:
+            words = start_check.move_question(run_dir, spec, survey)._asdict()
+            ask(self.panels.window, lambda: self._launch_resume(run_dir, spec), is_destructive=False, **words)
+
+        if not (self._checking_last.busy or self._resuming.busy):
+            self._check_last(lambda: start_check.moved_spec(run_dir, ticked, survey), launch, resumed=run_dir)
+
+    def _launch_resume(self, run_dir: Path, on: RunSpec | None = None) -> None:
         machine = self._machine
-        if self._resuming.start(
-            lambda: machine.resume(run_dir),
-            lambda _: self._take_resumed(""),
-            lambda error: self._take_resumed(str(error)),
-        ):
+        if self._resuming.start(lambda: machine.resume(run_dir, on), self._take_resumed, self._take_resumed):
             self._session.set_resuming(run_dir)
 
-    def _take_resumed(self, problem: str) -> None:
+    def _take_resumed(self, error: Exception | None) -> None:
         self._session.set_resuming(None)
-        self._message.show_message(tr(problem), "bad")
+        self._message.show_message(tr(str(error or "")), "bad")
         self._session.poll()
         self._run_list.poll(now=True)
-        if not problem:
+        if error is None:
             self._warn_of_logout()
 
     # -- the last check --------------------------------------------------------------------------

@@ -107,15 +107,19 @@ class InterruptionMarks:
         seen = [(x, each) for x, (_, each) in zip(places, marked, strict=True) if left <= x <= right][:MAX_MARKS]
         while len(self.marks) < len(seen):
             self._add()
-        labelled_at = -np.inf
+        labelled_at, before = -np.inf, None
         for mark, (x, each) in zip(self.marks, seen, strict=False):
             down = None if isinstance(each, str) else tr(TEXTS.get(each.state, DOWN), time=duration(each.duration_s))
-            mark.set_text(down or str(each))
+            text = down or str(each)
+            if x - labelled_at < width and before is not None:  # a pause after which the devices are others
+                before.set_text(f"{before.label.toPlainText()} → {text}")
+                before.place()
+            mark.set_text(text)
             mark.show(x)
             mark.place()
             labelled = x - labelled_at >= LABELS_APART_PX * width
             mark.label.setVisible(labelled)
-            labelled_at = x if labelled else labelled_at
+            labelled_at, before = (x, mark) if labelled else (labelled_at, before)
         for mark in self.marks[len(seen) :]:
             mark.show(None)
 
