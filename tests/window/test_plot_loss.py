@@ -207,6 +207,22 @@ def test_pause_is_cut_out_of_the_time_of_training_and_marked(loss, run_series) -
     assert not mark.line.isVisible()
 
 
+@pytest.mark.parametrize(
+    ("axis", "place", "text"), [("step", 230, "CPU 1 (ddp)"), ("training", 22.9, "paused 0:54 → CPU 1 (ddp)")]
+)
+def test_other_devices_are_marked_at_their_step_and_beside_the_pause(loss, run_series, axis, place, text) -> None:
+    choose(loss, "axis_box", axis)
+    events = resume_events(230)
+    rewind = next(number for number, event in enumerate(events) if event["kind"] == "rewind")
+    moved = {"kind": "moved", "text": "It moved.", "devices": ["cpu:1"], "where": "CPU 1 (ddp)"}
+    run_series.fold([*events[:rewind], {**events[rewind], **moved}, *events[rewind:]])
+    draw(run_series, loss)
+    draw(run_series, loss)  # a label is not added twice
+    (mark,) = [each for each in loss.interruptions.marks if each.line.isVisible() and each.label.isVisible()]
+    assert mark.line.value() == pytest.approx(place, abs=0.01)
+    assert mark.label.toPlainText() == text
+
+
 @pytest.mark.parametrize("axis", ["step", "training", "epoch"])
 def test_changed_settings_are_marked_at_their_step(loss, run_series, axis) -> None:
     choose(loss, "axis_box", axis)
