@@ -184,7 +184,8 @@ class State:
         (folder / f"state-{self._context.rank}.json").write_text(text)
 
     def load(self, folder):
-        state = json.loads((folder / f"state-{self._context.rank}.json").read_text())
+        own = folder / f"state-{self._context.rank}.json"
+        state = json.loads((own if own.exists() else folder / "state-0.json").read_text())  # there were fewer ranks
         self.weight = state["weight"]
         self._chance.setstate((3, tuple(state["random"]), None))
 
