@@ -11,6 +11,7 @@ import psutil
 import pytest
 
 from core.companions import companions_of
+from core.doctor.watch import DoctorWatch
 from core.fit.answer import predicted_peaks
 from core.fit.probe import Measured
 from core.fit.probe import probes as opened
@@ -84,10 +85,14 @@ CELLS = [
     ("keras", "mirrored", "cpu:0,cpu:1"),
 ]
 PROBES = ".probes"
+IN_SUITE = {("pytorch", "ddp"), ("tensorflow", "single"), ("keras", "mirrored")}
+"""The others take a quarter of an hour together."""
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("framework", "strategy", "devices"), CELLS)
+@pytest.mark.parametrize(("framework", "strategy", "devices"), [
+    pytest.param(*cell, marks=() if cell[:2] in IN_SUITE else pytest.mark.soak) for cell in CELLS
+])
 def test_predicted_peaks_are_those_of_whole_trainings(framework, strategy, devices, tmp_path: Path, capsys) -> None:
     placed = PLACED if strategy == "placement" else ""
     recipe = write_recipe(tmp_path, PYTORCH + placed if framework == "pytorch" else KERAS)
@@ -150,11 +155,11 @@ def test_peaks_of_processes_that_serve_are_recorded_too(tmp_path: Path) -> None:
     assert sorted(ranks) == [*followed.run.facts.workers] == [0, 1, 2, 3]
 
 
-def test_no_notification_is_sent_of_a_measurement(tmp_path: Path) -> None:
+def test_nothing_is_told_of_a_measurement(tmp_path: Path) -> None:
     spec = make_spec("digits_mlp")
     kinds = [{type(each) for each in companions_of(tmp_path, replace(spec, probe_steps=steps), Claims("run", {}))}
              for steps in (0, 3)]
-    assert kinds[0] - kinds[1] == {Notifier}
+    assert kinds[0] - kinds[1] == {Notifier, DoctorWatch}
 
 
 def _command(limit_bytes: int | None, *words: object) -> subprocess.Popen[str]:
@@ -167,7 +172,7 @@ def _command(limit_bytes: int | None, *words: object) -> subprocess.Popen[str]:
 
 @pytest.mark.slow
 @pytest.mark.e2e
-@pytest.mark.parametrize("devices", ["cpu:0", "cpu:0,cpu:1"])
+@pytest.mark.parametrize("devices", ["cpu:0", pytest.param("cpu:0,cpu:1", marks=pytest.mark.soak)])
 def test_largest_batch_trains_under_the_limit_and_twice_as_much_does_not(devices, tmp_path: Path) -> None:
     limit = 900 * 1024**2
     recipe = write_recipe(tmp_path, PYTORCH.replace("40_000", "2_000_000"))

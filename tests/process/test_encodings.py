@@ -30,7 +30,7 @@ CALLS = (
     "show 没有", "log 没有", "run 没有é.py --devices cpu:0", "run --script 没有é.py --devices cpu:0", "没有",
     "runs --没有", "runs ключ:1", "stop RUN", "resume RUN", "save RUN", "again RUN --devices 没有", "import 没有",
     "recipes --copy 没有 é", "export RUN --csv 没有/é.csv", "hosts remove 没有", "check --save 没有/é.md --quick",
-    "remove 没有 --yes", "doctor RUN",
+    "remove 没有 --yes", "doctor RUN", "why-slow RUN", "set RUN epochs=没有", "trace RUN", "fit 没有 --devices cpu:0",
     "scale 没有 --devices cpu:0", "report 没有 --output é.html", "reread RUN", "pythons --near 没有", "queue hold 没有",
     "devices --watch --json", "desktop 没有", "agent",
 )

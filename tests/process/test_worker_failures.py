@@ -83,7 +83,10 @@ def test_error_is_recorded_where_the_last_losses_cannot_be_fetched(broken: str, 
         let_go.wait()
 
     monkeypatch.setattr(main, "LAST_LOSSES_S", 0.05)
-    main.record_last(cast("Context", SimpleNamespace(record_last=fetch)))
+    told: list[str] = []
+    context = SimpleNamespace(record_last=fetch, record_peaks=lambda: told.append("peaks"))
+    main.record_last(cast("Context", context))
+    assert told == ["peaks"] * (broken == "raises")
     let_go.set()
 
 
