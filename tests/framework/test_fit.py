@@ -174,7 +174,9 @@ def _command(limit_bytes: int | None, *words: object) -> subprocess.Popen[str]:
 @pytest.mark.e2e
 @pytest.mark.parametrize("devices", ["cpu:0", pytest.param("cpu:0,cpu:1", marks=pytest.mark.soak)])
 def test_largest_batch_trains_under_the_limit_and_twice_as_much_does_not(devices, tmp_path: Path) -> None:
-    limit = 900 * 1024**2
+    # PyTorch built for CUDA takes three times as much for itself.
+    data = "import re, torch; print(re.search(r'VmData:\\s*(\\d+)', open('/proc/self/status').read())[1])"
+    limit = 1024 * int(subprocess.check_output([sys.executable, "-c", data])) + 600 * 1024**2
     recipe = write_recipe(tmp_path, PYTORCH.replace("40_000", "2_000_000"))
 
     def finished(*words: object) -> tuple[int, dict]:

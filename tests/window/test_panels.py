@@ -299,10 +299,10 @@ def test_header_cuts_its_title_only_without_room_and_then_has_no_bar(header, qtb
     header.show_header(replace(running, label="Paused", detail="took 1:17"))
     fixed, bar = header.sizeHint().width(), header.progress.bar
     header.resize(fixed + 500, 60)
-    qtbot.waitUntil(lambda: header._what.width() >= header._what.sizeHint().width())
+    qtbot.waitUntil(lambda: header.what.width() >= header.what.sizeHint().width())
     qtbot.waitUntil(lambda: bar.width() == bar.maximumWidth())  # it takes the remaining width
     header.resize(fixed - 60, 60)
-    qtbot.waitUntil(lambda: header._what.width() < header._what.sizeHint().width())
+    qtbot.waitUntil(lambda: header.what.width() < header.what.sizeHint().width())
     assert bar.width() == bar.minimumWidth(), "the bar shrinks before the text"
     header.resize(900, 60)
     header.show_compact(compact=True)
