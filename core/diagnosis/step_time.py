@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 from core.diagnosis.evidence import DISTURBED
 from core.language import Message, join_sentences, tr, tr_noop
 from core.runs.facts import RunFacts, RunState
-from core.schema.event_kinds import Checkpoint, Slowed, StepTime, read_all
+from core.schema.event_kinds import Checkpoint, Rewind, Slowed, StepTime, read_all
 from core.schema.events import Event
 
 COMPUTING = (tr_noop("forward"), tr_noop("backward"), tr_noop("optimizer"))
@@ -115,7 +115,9 @@ class StepAccount:
         self._spent_s = {"checkpoint": 0.0, "throttled": 0.0}
 
     def fold(self, events: list[Event]) -> None:
-        """Add events."""
+        """Add events, in order of time."""
+        if read_all(Rewind, events):  # it was resumed, perhaps on other devices
+            self._steps.clear()
         for each in read_all(StepTime, events):
             self._steps.setdefault(each.step, {})[each.rank] = each
         for old in sorted(self._steps)[: -2 * RECENT]:

@@ -252,6 +252,7 @@ class RunSeries:
                     self.step_times.add(event)
                 case Rewind.kind if self._rewinds < MAX_REWINDS:
                     self._rewinds += 1
+                    self.step_times.add(event)
                     self._drop_after(event["step"], metrics)
                 case MetricRestart.kind:
                     self._drop(event["metrics"], metrics)

@@ -74,6 +74,11 @@ def test_settings_change_for_all_ranks_and_the_run_finishes_after_an_epoch(
     assert followed.poll().run.facts.plan.epochs == 2 * FOREVER
     wait_until(lambda: followed.poll().run.facts.checkpoint, "a checkpoint")
     assert followed.run.facts.checkpoint.step % 500 == 0
+    code, out, _ = change("learning_rate=1e-3", "checkpoint_every=never")
+    assert [line.partition(",")[0] for line in out.splitlines()] == [
+        "Learning rate: 0.0001 → 0.001", "Save checkpoints: steps → only on request",
+    ]
+    change("learning_rate=1e-4")
     assert change("learning_rate=1e-4")[:2] == (0, "It has these settings already.\n")
 
     code, out, _ = change("--finish")

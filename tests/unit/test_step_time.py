@@ -12,10 +12,11 @@ from core.diagnosis.step_time import LEAST, PARTS, StepAccount, diagnose
 from core.language import tr
 from core.runs.directory import new_directory
 from core.runs.facts import RunFacts, RunState
-from core.schema.event_kinds import Checkpoint, Slowed, StepTime
+from core.schema.event_kinds import Checkpoint, Rewind, Slowed, StepTime
 from core.schema.events import Tail
 from core.schema.paths import EVENTS
 from core.schema.spec import write_spec
+from core.series.run_series import RunSeries
 from core.worker.context import Context
 from core.worker.training import step_times
 from core.worker.training.metrics_reporter import MetricsReporter
@@ -133,6 +134,16 @@ def test_what_happens_between_steps_is_found_in_events_and_facts() -> None:
     ]
     assert found.findings[2].words == disturbed
     assert StepAccount().diagnosis(RunFacts()).sentence == "Missing: enough measured steps."
+
+
+def test_steps_before_a_resume_say_nothing_about_those_after_it() -> None:
+    series = RunSeries()
+    series.fold([each.event() for step in steps_of(exchange=0.5) for each in step.values()])
+    assert series.step_times.diagnosis(RunFacts()).verdict == "communication"
+    series.fold([Rewind(step=3).event()])
+    assert series.step_times.diagnosis(RunFacts()).verdict is None
+    series.fold([each.event() for step in steps_of(ranks=1) for each in step.values()])
+    assert series.step_times.diagnosis(RunFacts()).verdict == "compute"
 
 
 def test_of_a_script_a_busy_gpu_computes_probably() -> None:

@@ -114,7 +114,7 @@ def change(options: Namespace) -> int:
         raise RunError(_last_notice(run))
     rows = [{"name": each.name, "from": each.old, "to": each.new, "step": each.step} for each in found]
     said = [tr("{change}, after step {step}", change=change_words(each), step=each.step) for each in found]
-    return answer(options, {"run": run.id, "changes": rows}, "\n".join(said) or tr("It has these settings already."))
+    return answer(options, {"run": run.id, "changes": rows}, *said or [tr("It has these settings already.")])
 
 
 def _asked(options: Namespace) -> dict[str, object]:
@@ -160,7 +160,7 @@ def trace(options: Namespace) -> int:
     if why := [tr(each.why) for each in traces if each.why]:
         raise RunError(" ".join(why))
     paths = [str(run.dir / OUTPUTS / each.file) for each in traces]
-    return answer(options, {"run": run.id, "traces": paths}, "\n".join(paths))
+    return answer(options, {"run": run.id, "traces": paths}, *paths)
 
 
 def _training_run(options: Namespace, request: str) -> Run:
