@@ -33,14 +33,17 @@ def say(answer: dict[str, object]) -> None:
 
 def give_back_after(pid: int, standin: StandIn, **before: object) -> None:
     """Reset the stand-in when the process has ended, however that happens."""
+    leaves, left = os.pipe()
     if os.fork() == 0:
         os.setsid()
+        os.write(left, b"l")
         for descriptor in (0, 1, 2):
             os.close(descriptor)
         while os.getppid() == pid:
             time.sleep(POLL_S)
         standin.write(gpu0=before)
         os._exit(0)
+    os.read(leaves, 1)  # until then, what kills the group of this process would kill that one
 
 
 def take_memory(act: dict[str, Any], wait: Callable[[], None], *, forks: bool) -> None:
@@ -48,11 +51,14 @@ def take_memory(act: dict[str, Any], wait: Callable[[], None], *, forks: bool) -
     standin = StandIn.inherited()
     pid = 1 if act.get("other_namespace") else os.getpid()
     standin.write(gpu0={"memory_used": act["memory"], "compute": f"{pid}:{act['memory']}"})
+    waits, watched = os.pipe()
     if forks and (forked := os.fork()):
         act["says"]["forked"] = forked
+        os.read(waits, 1)
         return
     if not act.get("kept"):
         give_back_after(os.getpid(), standin, memory_used=0, compute="")
+    os.write(watched, b"w")
     if forks:
         wait()
 
