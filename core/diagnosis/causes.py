@@ -65,8 +65,10 @@ OF_MEMORY = frozenset({Cause.DEVICE_MEMORY, Cause.HOST_MEMORY, Cause.LIMIT})
 NO_MEMORY = (r"\bOutOfMemoryError\b", r"(?:CUDA|HIP)(?: error:)? out of memory", r"ran out of memory",
              r"\bResourceExhaustedError\b", r"RESOURCE_EXHAUSTED: .*(?:memory|alloc|reserv)",
              r"CUDA_ERROR_OUT_OF_MEMORY", r"cudaErrorMemoryAllocation", r"\bCU\w+_STATUS_ALLOC_FAILED")
-OTHERS, MIN_SHARE = r"Process (\d+) has ([\d.]+ [KMGT]iB) memory in use", 0.01
-"""What PyTorch says of other processes on a full GPU; part of a device from which the use of others is told."""
+OTHERS = r"Process (\d+) has ([\d.]+ [KMGT]iB) memory in use"
+"""What PyTorch says of another process on a full GPU."""
+MIN_SHARE = 0.01
+"""Other programs are named if they use at least this share of a device's memory."""
 NODE_MEMORY = r"node running low on memory"
 """What Ray says of the memory of the machine."""
 NO_HOST_MEMORY = (r"can't allocate memory", r"\bMemoryError\b", r"Cannot allocate memory", r"std::bad_alloc")

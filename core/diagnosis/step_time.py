@@ -22,7 +22,8 @@ OWN = (tr_noop("data"), tr_noop("copy"), *COMPUTING)
 PARTS = (*OWN[:-1], tr_noop("wait"), "optimizer")
 """The fields of `StepTime` that are parts of a step, in their order."""
 IGNORED, TOLD, EXPLAINED = 0.05, 0.10, 0.80
-"""Shares of a step: lateness that is none, what is told, and how much of a lateness its cause explains."""
+"""A rank that is late by less than the first share of a step is on time. A finding takes at least the second share. A
+part is the cause of a lateness if it makes up at least the third share of it."""
 CONSTANT = 0.75
 """Share of the measured steps in which a rank must be late."""
 BUSY = 90.0

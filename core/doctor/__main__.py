@@ -21,9 +21,9 @@ KEPT = 3
 
 
 def main(run_dir: Path, why: str) -> None:
-    """Leave all that was found in one of `KEPT` files, and its sentences in a notice among the events of the run.
+    """Examine a run. Record a notice with the finding, and write all that was seen into a file; keep `KEPT` files.
 
-    The notice comes first: it is told also where there is no room for the files.
+    The notice is recorded first. It needs less room on a full disk than the file.
     """
     is_forced, folder = why == "force", run_dir / DOCTOR
     run = Run(run_dir, only=(SUPERVISOR_EVENTS,) if is_forced else None)  # measurements may be many

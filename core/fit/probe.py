@@ -35,7 +35,8 @@ STEPS, STEPS_ON_CPU = 3, 10
 """Optimizer steps of a measurement. The optimizer has its state after the first; the C library needs more until it
 uses freed pieces of the host's memory again."""
 POLL_S, YOUNG_S = 0.05, 60.0
-"""Seconds between two looks at a run; age from which a folder that nobody has locked is one of a killed command."""
+"""Seconds between two looks at a run. A folder that nobody has locked, and that is older than `YOUNG_S` seconds, was
+left by a command that was killed."""
 WRITERS = frozenset({"write_text", "write_bytes", "mkdir", "makedirs", "save", "savez", "savefig", "save_image",
                      "imsave", "imwrite", "dump", "to_csv", "to_json", "to_parquet", "to_pickle", "SummaryWriter"})
 """Names of functions that write files, beside `open`."""

@@ -17,17 +17,16 @@ from core.runs.facts import RunState, state_info
 from core.runs.run import Run
 from core.schema import checkpoint
 from core.schema.event_kinds import WorkerError, read_all
-from core.schema.events import Event
 from core.schema.paths import CHECKPOINTS, EVENTS, WORKLOAD_FILE, worker_events
 from core.schema.spec import RunSpec
 from core.system.processes import ProcessId
 
 NOT_LOCATED = "NotFiniteError"
-"""The error of a run that ends since its loss is not finite."""
+"""The type of the error that ends a run with “Stop on NaN”, if no layer was found before."""
 CHECKED = "CheckNumerics"
-"""In the error of the operation that TensorFlow adds behind each of a training that is repeated."""
+"""The traceback has this word if the error comes from a check that TensorFlow adds to each operation (`finds_nan`)."""
 BEYOND = 100
-"""Steps after the one at which the loss was not finite, before a repetition without such a loss is given up."""
+"""A repetition ends so many steps after the step at which the run had its first loss that was not finite."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,16 +91,15 @@ def find_first_nan(run: Run, spec: RunSpec, step: int, folder: Path) -> FirstNan
             shutil.copy(run.dir / WORKLOAD_FILE, run_dir / WORKLOAD_FILE)
         return directory.launch_supervisor(run_dir)
 
-    repeated, events = Run.start(spec, folder, launch), list[Event]()
-    asked = False
+    repeated, errors, asked = Run.start(spec, folder, launch), list[WorkerError](), False
     while not state_info(repeated.facts.state).over:
         time.sleep(POLL_S)
-        events += repeated.poll()
+        errors += read_all(WorkerError, repeated.poll())
         if not asked and repeated.facts.step > step + BEYOND:
             repeated.request("stop")
             asked = True
     # Of several ranks, the first that knows the place: the others have lost it.
-    error = min(read_all(WorkerError, events), key=lambda each: (not _is_located(each), each.time), default=None)
+    error = min(errors, key=lambda each: (not _is_located(each), each.time), default=None)
     name = "" if before is None else before.name
     if error is None and repeated.facts.state in {RunState.FINISHED, RunState.STOPPED}:
         said = tr("The loss stayed finite when the training was repeated, so what made it is not known.")

@@ -264,7 +264,7 @@ class MemoryPeak(Record, kind="peak", forwarded=OF_WORKERS):
 
 
 class StepTime(Record, kind="step_time", forwarded=OF_WORKERS):
-    """Where the time of one step of a worker went, in seconds. A part that could not be told apart is missing."""
+    """The seconds that each part of one step of a worker took. A part that could not be measured is missing."""
 
     rank: int
     step: int

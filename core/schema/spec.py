@@ -168,7 +168,7 @@ def read_spec(run_dir: Path, *, changed: bool = True) -> RunSpec:
 def setting_changes(run_dir: Path) -> list[SettingChange]:
     """Return how settings were changed while the run trained, in order."""
     try:
-        lines = read_whole(run_dir / EVENTS / SETTING_EVENTS, MAX_RULES_BYTES)
+        lines = read_whole(run_dir / EVENTS / SETTING_EVENTS)
     except OSError:
         return []
     return read_all(SettingChange, filter(None, parse_lines(lines)))

@@ -1,4 +1,7 @@
-"""Entry point of a supervisor process: ``python -m core.supervisor RUN_DIR [--resume [DEVICES STRATEGY]]``."""
+"""Entry point of a supervisor process.
+
+``python -m core.supervisor RUN_DIR [--resume [DEVICES STRATEGY] | --claims STATE]``
+"""
 
 from __future__ import annotations
 

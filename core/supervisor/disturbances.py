@@ -27,7 +27,8 @@ from core.text import join_names
 MIN_S = 60.0
 """Seconds of training below which nothing is said."""
 SHARE = 0.15
-"""Least share of the time for which a disturbance is told, and least share of the processors that others must use.
+"""A disturbance is told if it lasts for at least this share of the time. Other programs disturb a run if they use at
+least this share of the processors.
 
 The kernel's `Documentation/accounting/psi.rst` has 150 ms in each second as its example of a threshold.
 """

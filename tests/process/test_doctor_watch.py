@@ -1,4 +1,4 @@
-"""A run is examined when it stalls, and before its stop is forced; what was found is told afterwards."""
+"""A run is examined when it stalls, and before its stop is forced. Commands show the finding afterwards."""
 
 from __future__ import annotations
 

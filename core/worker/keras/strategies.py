@@ -44,13 +44,7 @@ ENDLESS = 2**31
 def fit(task: Task, recipe: LoadedRecipe, context: Context, gradient: Gradient | None = None) -> None:
     """Train to the last epoch, or until a stop or a pause is requested. `gradient` replaces the gradient tape."""
     strategy = task.model.distribute_strategy
-    if strategy.num_replicas_in_sync > 1 and any(spec.dtype == tf.string for spec in task.train.specs()):
-        raise ValueError(
-            tr(
-                "Keras' fit cannot hand out texts to several devices. Choose one device or framework tensorflow, or "
-                "leave the texts out of the data."
-            )
-        )
+    _refuse_texts(task)
     own = recipe_callbacks(recipe, context, task.model)
     if any(isinstance(each, keras.callbacks.LearningRateScheduler) for each in own):
         task.rates = _scheduled
@@ -74,16 +68,7 @@ def fit(task: Task, recipe: LoadedRecipe, context: Context, gradient: Gradient |
     checks = _validation(task, context, controller, callback)
     if callback.steps_done:
         controller.after_epoch_steps(learning_rate(task.optimizer))
-        logs_of = {}  # a pause has cut its validation off
-        if checks:
-            logs_of = task.model.evaluate(
-                checks["validation_data"],
-                steps=checks["validation_steps"],
-                callbacks=Callbacks(callback, [], task.model),
-                verbose=0,
-                return_dict=True,
-            )
-        callback.validated({f"val_{name}": value for name, value in logs_of.items()})
+        callback.validated(_validated_again(task, callback, checks))
     if not (callback.over or callback.finished):
         feeds = training(
             task.train, cut, epoch=controller.epoch, epochs=ENDLESS, skip=controller.done_in_epoch,
@@ -114,6 +99,32 @@ def fit(task: Task, recipe: LoadedRecipe, context: Context, gradient: Gradient |
         controller.finish(altered=restores_weights(own))
     # Releasing a stream under a strategy may take a minute (see `read_ahead`): keep it until the process exits.
     gc.freeze()
+
+
+def _refuse_texts(task: Task) -> None:
+    """Raise `ValueError` for data that `fit` cannot divide."""
+    replicas = task.model.distribute_strategy.num_replicas_in_sync
+    if replicas > 1 and any(spec.dtype == tf.string for spec in task.train.specs()):
+        raise ValueError(
+            tr(
+                "Keras' fit cannot hand out texts to several devices. Choose one device or framework tensorflow, or "
+                "leave the texts out of the data."
+            )
+        )
+
+
+def _validated_again(task: Task, callback: ControllerCallback, checks: dict[str, Any]) -> dict[str, float]:
+    """Return the validation of an epoch whose steps are done, and whose own validation a pause has cut off."""
+    if not checks:
+        return {}
+    logs = task.model.evaluate(
+        checks["validation_data"],
+        steps=checks["validation_steps"],
+        callbacks=Callbacks(callback, [], task.model),
+        verbose=0,
+        return_dict=True,
+    )
+    return {f"val_{name}": value for name, value in logs.items()}
 
 
 def _scheduled() -> list[float]:

@@ -16,7 +16,7 @@ from ..context import Request
 from ..recipe import outputs_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from ..context import Context
@@ -78,16 +78,19 @@ class LiveRequests:
             if context.rank == 0:
                 context.notice(tr("The settings were not changed at step {step}. {why}", step=step, why=error))
         if context.rank == 0:
-            old, new = changeable_values(before), changeable_values(context.spec)
-            writer = Writer(context.run_dir / EVENTS / SETTING_EVENTS)
-            for name in (name for name in new if new[name] != old[name]):
-                writer.write(SettingChange(step=step, name=name, old=old[name], new=new[name]))
-            writer.close()
-            context.record(
-                Plan(epochs=new["epochs"], steps_per_epoch=self._per_epoch, samples_per_epoch=self._samples)
-            )
+            if context.spec != before:
+                self._record_change(step, changeable_values(before), changeable_values(context.spec))
             context.clear_request(SET + TAKEN)
         return context.spec != before
+
+    def _record_change(self, step: int, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
+        writer = Writer(self._context.run_dir / EVENTS / SETTING_EVENTS)
+        for name in (name for name in new if new[name] != old[name]):
+            writer.write(SettingChange(step=step, name=name, old=old[name], new=new[name]))
+        writer.close()
+        self._context.record(
+            Plan(epochs=new["epochs"], steps_per_epoch=self._per_epoch, samples_per_epoch=self._samples)
+        )
 
     def _begin_trace(self, step: int) -> None:
         context = self._context

@@ -17,9 +17,10 @@ if TYPE_CHECKING:
 SHARE = 1 / 200
 """Largest share of the time that measuring may take."""
 LEAST_S, KEPT = 1.0, 400
-"""Least seconds between two measured steps, and the part of the training's age that they are: 2500 events in a day."""
+"""After a measured step, no other is measured for this many seconds, nor for the age of the training divided by
+`KEPT`: a rank records about 2500 events in a day."""
 FIRST = 4
-"""Reports at the start before which no step is measured: first steps are slow. The later ones are compared with."""
+"""Reports with plain steps before the first measured step: first steps are slow, and a cost needs steps to compare."""
 AHEAD = 8
 """Steps from a report to the measured one, at most: by then the host is ahead of a GPU again."""
 RECENT = 16

@@ -99,7 +99,7 @@ def _painted(levels: NDArray[np.uint8], colours: list[int]) -> QImage:
 BAND_PX, BELOW_PX, COLUMN_PX = 16, 3, 3
 """Height of a band, its distance to the words below it, and the width of its columns."""
 PART_COLOURS = (1, 4, 0, 2, 3, 5)
-"""Colours of the parts of a step: those of the first devices, which can be told apart."""
+"""The parts of a step have the colours of the first devices, which are easy to distinguish."""
 LEAST_SHARES = (0.005, 0.03, 0.06, 0.12, 0.24)
 """Least shares that have words: the smallest for which there is room."""
 

@@ -1,6 +1,7 @@
 """Measure where the time of a step of TensorFlow goes: operations of its graph note the time as they are reached.
 
-On a GPU, operations are reached before it has done them. Only waiting for data is told there.
+On a GPU, an operation is reached before the GPU has computed the ones before it. Only the wait for data is measured
+there.
 """
 
 from __future__ import annotations
